@@ -1,14 +1,28 @@
-"""What all tests need of the process they run in."""
+"""Settings of the test processes: examples, signals, starts of the product, order of the files."""
 
 from __future__ import annotations
 
+import multiprocessing.util
 import signal
+import sys
+from collections.abc import Iterator
 
+import pytest
+from effort import QUICK, SEARCHING, examples
 from hypothesis import HealthCheck, settings
+from warm import start
 
-# How long an example takes says something of the machine, which may be busy; nothing of the code.
-settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("patient")
+# The duration of an example depends on the load of the machine, not on the code: no deadline.
+settings.register_profile(
+    "wattfold",
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+    max_examples=examples(100),
+    derandomize=not SEARCHING,
+    database=None,
+    print_blob=True,
+)
+settings.load_profile("wattfold")
 
 # A shell that starts the tests in the background has SIGINT and SIGQUIT ignored, and every program
 # they start would inherit that: Ctrl-C is tested as on a terminal, wherever the tests run.
@@ -16,3 +30,47 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 if signal.getsignal(signal.SIGQUIT) is signal.SIG_IGN:
     signal.signal(signal.SIGQUIT, signal.SIG_DFL)
+
+start.enable()
+
+FOLDERS = ("system", "trust", "property", "simulation", "contract", "unit")
+"""Folders of long tests first, so that no worker waits for a long file at the end."""
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put files with long tests first; files keep the order of their tests."""
+
+    def place(item: pytest.Item) -> int:
+        folder = item.nodeid.split("/")[1]
+        return FOLDERS.index(folder) if folder in FOLDERS else len(FOLDERS)
+
+    items.sort(key=place)
+
+
+_in_test = False
+
+
+def _no_process(event: str, _arguments: object = None) -> None:
+    """Skip a test of ``scripts/test quick`` that starts a process (an audit hook, PEP 578)."""
+    if _in_test and event in ("subprocess.Popen", "os.fork", "os.posix_spawn", "spawn"):
+        pytest.skip("starts a process: scripts/test runs it")
+
+
+if QUICK:
+    sys.addaudithook(_no_process)
+    multiprocessing.util.spawnv_passfds = lambda *_: _no_process("spawn")  # type: ignore[attr-defined]
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    """Start every process of a test marked ``cold_start`` in the ordinary way."""
+    global _in_test
+    _in_test = True
+    try:
+        if item.get_closest_marker("cold_start") is None:
+            return (yield)
+        with start.cold_starts():
+            return (yield)
+    finally:
+        _in_test = False

@@ -20,5 +20,5 @@ void shim_fail(const char *what, const char *detail)
     /* Not dprintf: the helper may be here while the program exits, and the C library then writes out the
      * stream that dprintf makes once more. */
     if (bytes > 0 && write(STDERR_FILENO, line, strlen(line)) < 0)
-        return; /* nobody is left to be told */
+        return; /* standard error is closed */
 }

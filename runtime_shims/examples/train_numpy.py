@@ -43,10 +43,20 @@ def train(training: Training, samples: int) -> tuple[list[float], str]:
 
 def main() -> None:
     """Trains as the command line says."""
-    options = argparse.ArgumentParser(description="Learns to add up eight numbers.")
-    options.add_argument("--epochs", type=int, help="default: WATTFOLD_EPOCHS")
-    options.add_argument("--samples", type=int, default=1024)
-    options.add_argument("--out", type=Path, default=Path("losses.txt"))
+    options = argparse.ArgumentParser(description="Train a small network to add up eight numbers.")
+    options.add_argument(
+        "--epochs", type=int, help="Number of epochs. Default: the variable WATTFOLD_EPOCHS."
+    )
+    options.add_argument(
+        "--samples", type=int, default=1024, help="Number of samples. Default: 1024."
+    )
+    options.add_argument(
+        "--out",
+        type=Path,
+        default=Path("losses.txt"),
+        metavar="FILE",
+        help="File for the losses and a digest of the weights. Default: losses.txt.",
+    )
     given = options.parse_args()
     losses, digest = train(Training(given.epochs), given.samples)
     given.out.write_text("".join(f"{loss!r}\n" for loss in losses) + f"weights {digest}\n")

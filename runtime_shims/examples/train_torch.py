@@ -64,10 +64,26 @@ def train(training: Training, text: bytes, device: str) -> tuple[list[float], st
 
 def main() -> None:
     """Trains as the command line says."""
-    options = argparse.ArgumentParser(description="Learns the next byte of a text.")
-    options.add_argument("--epochs", type=int, help="default: WATTFOLD_EPOCHS")
-    options.add_argument("--text", type=Path, default=Path(__file__))
-    options.add_argument("--out", type=Path, default=Path("losses.txt"))
+    options = argparse.ArgumentParser(
+        description="Train a small network to predict the next byte of a text."
+    )
+    options.add_argument(
+        "--epochs", type=int, help="Number of epochs. Default: the variable WATTFOLD_EPOCHS."
+    )
+    options.add_argument(
+        "--text",
+        type=Path,
+        default=Path(__file__),
+        metavar="FILE",
+        help="Text to learn from. Default: this program.",
+    )
+    options.add_argument(
+        "--out",
+        type=Path,
+        default=Path("losses.txt"),
+        metavar="FILE",
+        help="File for the losses and a digest of the weights. Default: losses.txt.",
+    )
     given = options.parse_args()
     torch.set_num_threads(1)
     device = "cuda" if torch.cuda.is_available() else "cpu"

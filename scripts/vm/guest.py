@@ -312,7 +312,9 @@ def resizes(agent: Agent, pid: int) -> None:
         agent.mask("2-3")
         check("a mask outside of it is refused", False, kernel_mask(pid))
     except grpc.RpcError as error:
-        check("a mask outside of it is refused", "kernel holds" in error.details(), error.details())
+        check(
+            "a mask outside of it is refused", "kernel confines" in error.details(), error.details()
+        )
     run("systemctl", "set-property", "--runtime", "wattfold.slice", "AllowedCPUs=0-3")
     back = until(lambda: kernel_mask(pid) == "1-2", 60)
     check("and leaves it what it had when that is over", back, kernel_mask(pid))

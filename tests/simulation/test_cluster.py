@@ -215,7 +215,7 @@ def test_a_node_that_does_not_fit_is_refused_and_the_others_go_on_when_it_is_acc
     assert cluster.core.state.jobs[JobId("a")].state is JobState.COMPLETED
     refused = cluster.core.state.nodes["n1"]
     assert not refused.admitted
-    assert "do not fit" in refused.message
+    assert "exceed the free budget" in refused.message
 
 
 def test_a_retired_node_goes_when_its_lease_is_over_and_its_jobs_are_lost() -> None:

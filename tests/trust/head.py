@@ -52,7 +52,7 @@ class Head:
         if self.process.poll() is None:
             self.client.close()
             self.process.send_signal(number)
-            self.process.wait(30)
+            self.process.wait(240)
         if self.process.stdout is not None:
             self.process.stdout.close()
 

@@ -69,10 +69,10 @@ class Node:
         return int(json.loads((self.agent.root / "state/guard.json").read_text())["pid"])
 
     def inventory(self) -> pb.Inventory:
-        return self.agent.stub.GetInventory(pb.GetInventoryRequest(), timeout=10)
+        return self.agent.stub.GetInventory(pb.GetInventoryRequest(), timeout=240)
 
     def leave(self) -> pb.LeaveResponse:
-        return self.agent.stub.Leave(pb.LeaveRequest(header=self.agent.header()), timeout=10)
+        return self.agent.stub.Leave(pb.LeaveRequest(header=self.agent.header()), timeout=240)
 
 
 @pytest.fixture
@@ -283,7 +283,7 @@ def restored(node: Node) -> subprocess.CompletedProcess[str]:
         [*command, *folders, *agent.flags, "--base-power-w", "50"],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=240,
         check=False,
     )
 
@@ -292,7 +292,7 @@ def restored(node: Node) -> subprocess.CompletedProcess[str]:
 def test_the_word_of_somebody_on_the_node_restores_and_says_what_may_be_drawn(node: Node) -> None:
     refused_text = restored(node)
     assert refused_text.returncode == 1
-    assert "another agent is running" in refused_text.stderr
+    assert "another agent uses" in refused_text.stderr
     assert node.at_floor()
     node.raise_caps()
     # The guard of a killed agent waits for the end of the lease, and must not undo it then.

@@ -101,7 +101,6 @@ ORDER = (
 
 
 @pytest.mark.system
-@pytest.mark.timeout(240)
 def test_the_true_limits_stay_within_the_budget(tmp_path: Path) -> None:
     if not built():
         pytest.skip("no example programs; run scripts/build_shims")

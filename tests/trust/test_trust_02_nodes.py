@@ -71,7 +71,7 @@ def test_a_node_without_power_frees_its_charge_and_its_job_is_lost() -> None:
     stage.order("n0", NodeOrder.FORGET_UNPOWERED, "cable is out")
     assert stage.committed_w == 20
     assert stage.job("a").state is JobState.LOST
-    assert stage.job("a").message == "its node n0 was forgotten: cable is out"
+    assert stage.job("a").message == "its node n0 was removed from the ledger: cable is out"
     assert outside(stage.core.state).drawn_uw == 0
 
 
@@ -138,7 +138,7 @@ def test_a_node_leaves_after_its_jobs_and_when_there_is_room() -> None:
     assert caps("n0", 30) in out, "the others make room for it"
     assert duty(stage, N1) is Duty.LEAVING
     assert leaving.obstacle(stage.core.state, stage.core.state.nodes[N1]) == (
-        "its original limits may draw 40.0 W more than now, 20.0 W of the budget are free"
+        "restoring its original limits needs 40.0 W more; 20.0 W of the budget are free"
     )
     stage.caps_are("n0", 30)
     assert stage.after(1) == [leave("n1")]

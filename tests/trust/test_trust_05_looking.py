@@ -42,7 +42,7 @@ INTERVAL_S = 0.05
 
 def site(folder: Path, test: Callable[[ApiSite], Awaitable[None]]) -> None:
     async def go() -> None:
-        async with ApiSite(folder) as there, asyncio.timeout(60):
+        async with ApiSite(folder) as there, asyncio.timeout(240):
             await test(there)
 
     asyncio.run(go())
@@ -311,7 +311,7 @@ class TalkingAgent(node_agent_pb2_grpc.NodeAgentServicer):
         """Holds the calling thread until so many more messages were sent."""
         with self._counted:
             until = self.sent + more
-            self._counted.wait_for(lambda: self.sent >= until, timeout=60)
+            self._counted.wait_for(lambda: self.sent >= until, timeout=240)
 
 
 def test_a_loop_that_was_held_up_calls_no_node_silent(tmp_path: Path) -> None:
@@ -354,7 +354,7 @@ async def _held_up(agent: TalkingAgent, address: str) -> None:
     settings = AgentSettings(telemetry_interval_s=INTERVAL_S)
     link = AgentLink(N0, address, "", hooks, settings, clock, lag)
     running = asyncio.create_task(link.run())
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(240):
         await heard.wait()
         for _ in range(3):
             # As a listener that stalls would: the agent talks on, and nobody reads.

@@ -71,20 +71,20 @@ def test_no_plan_spends_what_is_drawn_outside() -> None:
     stage.need_plan()
     assert stage.core.snapshot(stage.now_ns).spendable_uw <= 0
     stage.plan(on("a", "n0:0-3", cap_w=25))
-    assert "W are left" in stage.job("a").reason
+    assert "W are available" in stage.job("a").reason
 
 
 def test_a_budget_that_does_not_hold_them_is_refused_or_accepted_by_a_word() -> None:
     stage = small()
     state = stage.core.state
     assert budget_refusal(state, 36 * W, accept_outside=False) == (
-        "a budget of 36.0 W does not hold the 20.0 W that the nodes in use draw at least and the "
-        "20.0 W of nodes outside the sum (n1); give 40.0 W, or accept that they draw beside the "
-        "budget (--accept-outside)"
+        "budget 36.0 W is below 40.0 W: the nodes in use need at least 20.0 W, and nodes "
+        "outside the ledger (n1) may draw 20.0 W. Give at least 40.0 W, or accept this "
+        "power with --accept-outside"
     )
     assert budget_refusal(state, 40 * W, accept_outside=False) == ""
     assert budget_refusal(state, 36 * W, accept_outside=True) == ""
-    assert "take nodes out first" in budget_refusal(state, 19 * W, accept_outside=True)
+    assert "or remove nodes that are off" in budget_refusal(state, 19 * W, accept_outside=True)
     stage.send(ev.BudgetChanged(budget_uw=36 * W, accepted_outside_uw=outsiders_uw(state)))
     found = power(stage)
     assert (found.outside_uw, found.outside_accepted_uw, found.over_uw) == (20 * W, 20 * W, 0)

@@ -111,7 +111,7 @@ def test_what_is_still_alive_is_told_and_keeps_its_cores(running, program):
     assert [(job.job_id, job.processes_left) for job in told.jobs] == [("d", 1)]
     assert running.processes()["d"].state == pb.PROCESS_STATE_RUNNING
     assert list(told.ended) == []
-    assert "event=job_leaving job=d alive=1" in running.log()
+    assert "event=job_processes_remaining job=d alive=1" in running.log()
     os.kill(keeper, signal.SIGCONT)
     assert running.ended("d").exit_code == 137
     assert wait_gone(daemon)

@@ -29,7 +29,7 @@ def told(stage: Stage, usage: pb.JobUsage) -> str:
         ({"processes_left": 1}, "ending: 1 process still alive on n0"),
         (
             {"stray_cpus": "3", "stray_repairs": 2},
-            "its threads bind themselves to CPUs 3 of n0, set back 2 times",
+            "its threads bind themselves to CPUs 3 of n0, corrected 2 times",
         ),
     ],
 )

@@ -81,7 +81,7 @@ def test_a_flood_by_another_process_of_the_account(node, job, script):
     try:
         assert flood.stdout is not None
         assert flood.stdout.readline() == "up\n"
-        until(lambda: said(node, "shim_connections_flood") == 1)
+        until(lambda: said(node, "shim_connections_flooded") == 1)
         # Who is connected is told as ever, and answers.
         for cpus in (ONE, BOTH) * 5:
             assert node.mask("s", cpus, deadline_s=10).shim == pb.SHIM_STATE_ATTACHED
@@ -98,7 +98,7 @@ def test_a_flood_by_another_process_of_the_account(node, job, script):
     # Nothing of it is left: who comes now is served at once.
     assert job.is_socket()
     assert node.mask("s", ONE).shim == pb.SHIM_STATE_ATTACHED
-    assert said(node, "shim_connections_flood") == 1
+    assert said(node, "shim_connections_flooded") == 1
     assert said(node, "shim_connections_refused") == 0
 
 

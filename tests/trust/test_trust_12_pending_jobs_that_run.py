@@ -270,7 +270,7 @@ def test_a_migration_that_fails_leaves_the_journal_as_it_was(tmp_path: Path) -> 
     with closing(sqlite3.connect(path)) as db:
         db.execute("UPDATE events SET body = '{' WHERE kind = 'JobSubmitted' AND id > 18")
         db.commit()
-    with pytest.raises(JournalError, match=r"migration from schema 1 .*nothing was changed"):
+    with pytest.raises(JournalError, match=r"migration from schema 1 .*failed and changed nothing"):
         Journal(path)
     with closing(sqlite3.connect(path)) as db:
         assert db.execute("SELECT value FROM meta WHERE key = 'schema'").fetchone() == ("1",)

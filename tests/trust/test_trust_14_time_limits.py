@@ -84,9 +84,9 @@ def test_explain_says_by_how_much_and_when_the_limit_ends_it() -> None:
     told = " ".join(
         explain(stage.core.snapshot(stage.now_ns), stage.job("a").job_id, FifoEasy(), "").lines
     )
-    assert "over by 60 s" in told
+    assert "60 s beyond its estimate" in told
     assert "99% done" not in told
-    assert "Ended at its time limit of 300 s, in 140 s." in told
+    assert "Wattfold ends it at its time limit of 300 s, in 140 s." in told
 
 
 def test_the_queue_shows_by_how_much() -> None:

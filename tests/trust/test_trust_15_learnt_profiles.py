@@ -143,7 +143,7 @@ def test_reset_is_for_what_was_learnt(source: str) -> None:
             dropped(state, request)
     else:
         assert list(dropped(state, request).models) == ["cores"]
-    with pytest.raises(LookupError, match="nothing is known of 'other'"):
+    with pytest.raises(LookupError, match="there is no profile of 'other'"):
         dropped(state, pb.DropProfileRequest(app="other"))
 
 

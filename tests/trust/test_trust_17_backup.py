@@ -173,7 +173,7 @@ def complaint(path: Path) -> str:
 def test_a_copy_of_a_running_journal_is_recognised(folder: Path) -> None:
     copied = folder / "copied"
     sqlite3.connect(copied).close()
-    assert "it has no tables; was a running one copied?" in complaint(copied)
+    assert "it has no tables; was it copied while the coordinator was running?" in complaint(copied)
 
 
 def test_missing_events_are_found(tmp_path: Path) -> None:
@@ -182,7 +182,7 @@ def test_missing_events_are_found(tmp_path: Path) -> None:
     with closing(sqlite3.connect(path)) as db:
         db.execute("DELETE FROM events WHERE id = 3")
         db.commit()
-    assert "5 events, numbers 1 to 6, some are missing" in complaint(path)
+    assert "5 events with numbers 1 to 6; some are missing" in complaint(path)
 
 
 def test_a_checkpoint_that_does_not_load_is_found(tmp_path: Path) -> None:

@@ -203,7 +203,7 @@ def test_lists_and_logs_do_not_show_it_and_its_owner_may_ask(folder: Path) -> No
         head.client.cancel(job_id)
         refused = head.wattfold("show", job_id, "--env")
         assert refused.returncode == 1
-        assert "dropped with the start" in refused.stderr
+        assert "deleted at the start" in refused.stderr
     assert files_with(folder, SECRET) == []
 
 

@@ -76,7 +76,7 @@ async def served(
     if entrance:
         entrance.open()
     try:
-        async with asyncio.timeout(30), grpc.aio.insecure_channel(address) as channel:
+        async with asyncio.timeout(240), grpc.aio.insecure_channel(address) as channel:
             await test(channel, noted)
     finally:
         if entrance:
@@ -158,7 +158,7 @@ def test_large_answers_come_through_the_door_whole(folder: Path) -> None:
         server.add_insecure_port(f"unix:{door.behind}")
         await server.start()
         door.open()
-        async with asyncio.timeout(60), grpc.aio.insecure_channel(f"unix:{folder}/c.sock") as at:
+        async with asyncio.timeout(240), grpc.aio.insecure_channel(f"unix:{folder}/c.sock") as at:
             answers = await asyncio.gather(
                 *(call(at, "ListJobs", pb.ListJobsRequest()) for _ in range(8))
             )
@@ -261,10 +261,12 @@ def test_who_lowered_the_budget(folder: Path) -> None:
         text = head.wattfold("audit").stdout
         assert OWN in text
         assert "SetBudget" in text
-        assert head.wattfold("audit", "--until", "2001-01-01").stdout.startswith("Nothing")
+        assert head.wattfold("audit", "--until", "2001-01-01").stdout.startswith(
+            "No matching requests"
+        )
         wrong = head.wattfold("audit", "--since", "yesterday")
         assert wrong.returncode == 2
-        assert "not a moment: 'yesterday'" in wrong.stderr
+        assert "not a time: 'yesterday'" in wrong.stderr
     lines = head.log.read_text().splitlines()
     assert [text for text in lines if not LOG_LINE.match(text)] == []
     changed = next(text for text in lines if "event=budget_changed" in text and "=80.0" in text)
@@ -280,7 +282,7 @@ def test_the_kernel_names_the_account(folder: Path) -> None:
         (folder / "run/c.sock").chmod(0o666)
         head.submit(held=True)
         code, text = asyncio.run(ask(65534, head.address, "release", "1"))
-        assert (code, "not yours" in text) == (1, True), text
+        assert (code, f"belongs to {OWN}; only" in text) == (1, True), text
         (found,) = head.json("audit", "--action", "Release")["entries"]
         assert (found["uid"], found["account"]) == (65534, account_of(65534))
         assert (found["job_id"], found["outcome"]) == ("1", "refused")
@@ -288,7 +290,7 @@ def test_the_kernel_names_the_account(folder: Path) -> None:
         assert [e["action"] for e in json.loads(text)["entries"]] == ["Release"]
         code, text = asyncio.run(ask(65534, head.address, "audit", "--user", OWN))
         assert code == 1
-        assert "operators only" in text
+        assert "only operators may see" in text
 
 
 @pytest.mark.parametrize("value", ["a b", 'a"b', "a=b", "", "a\nb", "\x1b[2J"])

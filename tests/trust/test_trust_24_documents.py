@@ -50,9 +50,9 @@ def test_a_change_of_the_code_makes_them_stale(
     path.write_text(text.replace(old, new).replace("| JobHeld\n", "| JobKept\n"))
     stale = generate(copy, "--check")
     assert stale.returncode == 1
-    assert "docs/architecture.md" in stale.stderr
-    assert told not in (copy / "docs" / "architecture.md").read_text()
+    assert "docs/reference.md" in stale.stderr
+    assert told not in (copy / "docs" / "reference.md").read_text()
 
     assert generate(copy).returncode == 0
-    assert told in (copy / "docs" / "architecture.md").read_text()
+    assert told in (copy / "docs" / "reference.md").read_text()
     assert generate(copy, "--check").returncode == 0

@@ -1,9 +1,9 @@
-/* dlb.h of libwattfold_dlb - the part of the interface of BSC's DLB/DROM that concerns changes of a
- * process's cores, carried out by Wattfold. Names, numbers and meanings are those of DLB 3.
+/* dlb.h of libwattfold_dlb - the part of the interface of BSC's DLB/DROM for changes of the cores of a
+ * process, implemented by Wattfold. Names, numbers and meanings are the same as in DLB 3.
  *
- * What differs: masks are the coordinator's to set. So a program hears of changes as with DLB, but to set a
- * mask is DLB_ERR_PERM, or for the process itself a wish (DLB_NOTED). Lending and borrowing (LeWI), TALP
- * and barriers are not there. */
+ * One difference: only the coordinator sets masks. A program receives changes as with DLB. Setting a mask
+ * returns DLB_ERR_PERM, or for the calling process itself counts as a request (DLB_NOTED). Lending and
+ * borrowing (LeWI), TALP and barriers are not supported. */
 #ifndef WATTFOLD_DLB_H
 #define WATTFOLD_DLB_H
 
@@ -32,7 +32,7 @@ enum {
     DLB_ERR_NOPOL = -15
 };
 
-/* Each points to a cpu_set_t. */
+/* Pointers to a cpu_set_t. */
 typedef void *dlb_cpu_set_t;
 typedef const void *const_dlb_cpu_set_t;
 
@@ -58,30 +58,30 @@ typedef void (*dlb_callback_set_process_mask_t)(const_dlb_cpu_set_t mask, void *
 typedef void (*dlb_callback_enable_cpu_t)(int cpuid, void *arg);
 typedef void (*dlb_callback_disable_cpu_t)(int cpuid, void *arg);
 
-/* DLB_SUCCESS; DLB_ERR_INIT when done already. The arguments are not needed here. */
+/* Returns DLB_SUCCESS, or DLB_ERR_INIT if already initialised. The arguments are ignored. */
 int DLB_Init(int ncpus, const_dlb_cpu_set_t mask, const char *dlb_args);
-int DLB_Finalize(void); /* DLB_ERR_NOINIT without DLB_Init */
+int DLB_Finalize(void); /* returns DLB_ERR_NOINIT without DLB_Init */
 
-/* Between them nothing is polled: DLB_ERR_DISBLD. DLB_NOUPDT when it is so already. */
+/* While disabled, polls return DLB_ERR_DISBLD. Both return DLB_NOUPDT if nothing changes. */
 int DLB_Disable(void);
 int DLB_Enable(void);
 
-/* Called by DLB_PollDROM_Update: set_num_threads, set_process_mask, enable_cpu and disable_cpu; the
- * others are kept and never called. DLB_ERR_NOCBK: no such kind, or (get) none set. */
+/* DLB_PollDROM_Update calls set_num_threads, set_process_mask, enable_cpu and disable_cpu. The other kinds
+ * are stored but never called. DLB_ERR_NOCBK: unknown kind, or (get) no callback is set. */
 int DLB_CallbackSet(dlb_callbacks_t which, dlb_callback_t callback, void *arg);
 int DLB_CallbackGet(dlb_callbacks_t which, dlb_callback_t *callback, void **arg);
 
-/* DLB_SUCCESS with the new number and mask (either may be NULL), or DLB_NOUPDT. */
+/* Returns DLB_SUCCESS with the new number and mask (either may be NULL), or DLB_NOUPDT. */
 int DLB_PollDROM(int *ncpus, dlb_cpu_set_t mask);
-/* The same, and calls the callbacks. */
+/* Does the same and calls the callbacks. */
 int DLB_PollDROM_Update(void);
 
 int DLB_DROM_Attach(void);
 int DLB_DROM_Detach(void);
 int DLB_DROM_GetNumCpus(int *ncpus);
-/* The calling process alone, if it is managed: others are not this program's business. */
+/* Returns only the calling process, if it is managed. */
 int DLB_DROM_GetPidList(int *pidlist, int *nelems, int max_len);
-/* pid 0 or that of the caller, else DLB_ERR_NOPROC. */
+/* pid must be 0 or the calling process; otherwise DLB_ERR_NOPROC. */
 int DLB_DROM_GetProcessMask(int pid, dlb_cpu_set_t mask, dlb_drom_flags_t flags);
 int DLB_DROM_SetProcessMask(int pid, const_dlb_cpu_set_t mask, dlb_drom_flags_t flags);
 int DLB_DROM_PreInit(int pid, const_dlb_cpu_set_t mask, dlb_drom_flags_t flags, char ***next_environ);

@@ -16,7 +16,7 @@ from wattfold.nodeagent.emulation.fixtures import load_fixture
 from wattfold.nodeagent.emulation.memory_files import MemoryFiles
 from wattfold.nodeagent.emulation.tree_model import TreeModel
 
-READY_S = 20.0
+READY_S = 120.0
 
 
 def why_no_fuse() -> str:
@@ -47,7 +47,7 @@ def mounted(fixture: str, folder: Path) -> Iterator[Path]:
         yield folder
     finally:
         process.terminate()
-        assert process.wait(20) == 0
+        assert process.wait(240) == 0
         assert not os.path.ismount(folder)
         process.stdout.close()
 

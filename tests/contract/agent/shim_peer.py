@@ -56,6 +56,6 @@ def play(tmp_path, scene, job_of=lambda pid: JOB if pid == os.getpid() else None
 
 
 async def until(condition) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(240):
         while not condition():
             await asyncio.sleep(0)

@@ -143,9 +143,18 @@ def test_the_check_says_that_they_are_emulated(tmp_path: Path) -> None:
     [
         (["--emulated-gpus", "1"], "emulated_gpus = 1 needs emulate"),
         (["--emulate", "--emulated-gpus", "17"], "= 17 is outside 0..16"),
-        (["--emulate", "--emulated-gpus", "1", "--gpu-model", "K20"], "is none of V100, RTX6000"),
-        (["--emulate", "--emulated-gpus", "1", "--gpu-model", "two words"], "must be 1-63 of"),
-        (["--emulate", "--emulated-gpus", "1", "--gpus", "0"], "cannot be beside emulated_gpus"),
+        (
+            ["--emulate", "--emulated-gpus", "1", "--gpu-model", "K20"],
+            "is not one of V100, RTX6000",
+        ),
+        (
+            ["--emulate", "--emulated-gpus", "1", "--gpu-model", "two words"],
+            "must be 1-63 characters of",
+        ),
+        (
+            ["--emulate", "--emulated-gpus", "1", "--gpus", "0"],
+            "cannot be combined with emulated_gpus",
+        ),
     ],
 )
 def test_what_makes_no_sense_is_refused(flags: list[str], why: str) -> None:
@@ -164,5 +173,5 @@ def test_other_models_are_described_in_the_file(tmp_path: Path) -> None:
     assert config.gpu.model == config.gpu.emulated.model.name == "K20"
     assert config.gpu.emulated.accepts.uw_max == 120 * W
     file.write_text(file.read_text().replace("gpu_min_w = 50", "gpu_min_w = 14"))
-    with pytest.raises(ConfigError, match="= 14 W would not be held: it draws"):
+    with pytest.raises(ConfigError, match="= 14 W cannot be held: the model draws"):
         load(["--config", str(file)])

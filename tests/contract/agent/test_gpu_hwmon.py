@@ -146,7 +146,7 @@ def test_the_check_says_what_they_can(tmp_path: Path) -> None:
     assert any("can be capped from 75 to 300 W" in text for text in texts), texts
     assert any("energy can be measured" in text for text in texts)
     access = [f.finding for f in report.findings if f.subject == "access to GPUs"]
-    assert access == ["jobs are told which are theirs, as configured"]
+    assert access == ["not denied, as configured: jobs receive the names of their GPUs"]
 
 
 def test_they_are_found_beside_those_of_the_other_vendor(tmp_path: Path) -> None:

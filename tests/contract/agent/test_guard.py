@@ -20,7 +20,7 @@ from wattfold.nodeagent.adapters.state_store import StateStore
 from wattfold.nodeagent.core.errors import WrongState
 from wattfold.nodeagent.service.guarding import Guarding
 
-END_S = 20.0
+END_S = 240.0
 
 
 class Guarded:

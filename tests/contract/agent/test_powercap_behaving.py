@@ -185,7 +185,7 @@ def test_what_the_firmware_shows_it_clipped_is_answered(machine):
 
 def test_4096_w_would_be_0_and_is_not_written(machine):
     files = machine("xeon-e5-2620")
-    with pytest.raises(ValueError, match="outside what the register holds"):
+    with pytest.raises(ValueError, match="outside the range of the register"):
         zones_of(files)["package-0"].write_cap_uw(4_096_000_000)
     assert files.read("intel-rapl:0", LONG) == "95000000"
     wide = discover(files, RangeSetting(package_uw_max=9_000_000_000))

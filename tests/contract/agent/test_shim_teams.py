@@ -97,6 +97,6 @@ def test_where_no_file_can_be_had_jobs_run_without(tmp_path, monkeypatch, caplog
         for seq in (1, 2):
             server.publish(JOB, os.geteuid(), [2], seq)
         assert [path.name for path in file_of(tmp_path).parent.iterdir()] == ["sock"]
-        assert caplog.text.count("shim_teams_off") == 1
+        assert caplog.text.count("shim_teams_disabled") == 1
 
     play(tmp_path, scene)

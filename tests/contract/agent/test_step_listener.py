@@ -27,7 +27,7 @@ def play(tmp_path: Path, kind: str, scene: Scene, line_s: float = 60) -> None:
 
     def hand_over(conn: socket.socket, job: JobId, uid: int | None) -> None:
         if job != HERE:
-            raise NoStepHostError(f"no step host of job {job} here")
+            raise NoStepHostError(f"no step host of job {job} on this node")
         taken.append((job, uid))
         conn.send(b"handed over")
 
@@ -42,7 +42,7 @@ def play(tmp_path: Path, kind: str, scene: Scene, line_s: float = 60) -> None:
             return await asyncio.open_connection("127.0.0.1", int(address.removeprefix("tcp:")))
 
         try:
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(240):
                 await scene(listener, connect, taken)
         finally:
             listener.close()

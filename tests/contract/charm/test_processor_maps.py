@@ -91,11 +91,11 @@ def test_an_unknown_handler_that_answers_like_success_is_not_success():
 @pytest.mark.parametrize(
     ("kind", "digits", "why"),
     [
-        ("maps", "110", "a map of 3 PEs for a program of 4"),
-        ("maps", "0000", "leaves no PE"),
+        ("maps", "110", "the map has 3 PEs, but the program has 4"),
+        ("maps", "0000", "enables no PE"),
         ("maps", "1120", "0 or 1"),
         ("maps", "", "got 0"),
-        ("restarts", "0011", "must be the first"),
+        ("restarts", "0011", "must come first"),
     ],
 )
 def test_a_map_that_cannot_be_is_refused(kind, digits, why):
@@ -107,7 +107,7 @@ def test_without_the_key_nothing_is_answered():
     with program("maps", key=KEY) as job:
 
         async def ask(key):
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(240):
                 return await CcsClient(job.port, key=key).pes()
 
         for key in (None, bytes(16)):
@@ -145,10 +145,10 @@ def test_only_a_port_that_a_process_of_the_job_listens_on_is_used():
         (b"", "no reply"),
         (b"\0\0", "no reply"),
         (b"\0\0\0\x0cshort", "no reply"),
-        (b"\xff\xff\xff\xff" + b"x" * 100, "more than 1048576"),
-        (b"\0\0\0\0", "count no PEs"),
-        (b"\0\0\0\x08\0\0\0\2\0\0\0\1", "count no PEs"),
-        (b"\0\0\0\x08\0\0\0\1\xff\xff\xff\xff", "count no PEs"),
+        (b"\xff\xff\xff\xff" + b"x" * 100, "exceeds the limit of 1048576"),
+        (b"\0\0\0\0", "without PE counts"),
+        (b"\0\0\0\x08\0\0\0\2\0\0\0\1", "without PE counts"),
+        (b"\0\0\0\x08\0\0\0\1\xff\xff\xff\xff", "without PE counts"),
     ],
 )
 def test_a_server_that_talks_nonsense_harms_nobody(answer, why):
@@ -160,7 +160,7 @@ def test_a_server_that_talks_nonsense_harms_nobody(answer, why):
 
         async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
             client = CcsClient(server.sockets[0].getsockname()[1])
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(240):
                 await client.pes()
 
     with pytest.raises(CcsError, match=why):
@@ -191,7 +191,7 @@ def test_a_program_that_has_just_begun_is_not_asked_what_it_would_complain_of():
     with program("deaf") as job:
         patient = CharmProgram(job.members, LONG_NS)
         assert not patient.ready()
-        with pytest.raises(NotUpError, match="not come to the point"):
+        with pytest.raises(NotUpError, match="does not accept maps yet"):
             asyncio.run(patient.look())
         # Nothing has been said to it yet: the first it is asked comes now.
         assert CharmProgram(job.members).ready()

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from property.policies.test_policy_properties import random_snapshot
@@ -124,7 +125,7 @@ def test_it_plans_at_the_ends_of_all_its_settings(
 
 
 @every_policy
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40))
 @given(seed=st.integers(0, 10**9))
 def test_budget_capacity_and_least_sizes_are_kept(entry: registry.Entry, seed: int) -> None:
     """On unlike nodes, with jobs that run, blocked cores and nodes that do not answer."""
@@ -138,7 +139,7 @@ def test_budget_capacity_and_least_sizes_are_kept(entry: registry.Entry, seed: i
 
 
 @every_policy
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25))
 @given(seed=st.integers(0, 10**9))
 def test_the_same_snapshot_gives_the_same_plan(entry: registry.Entry, seed: int) -> None:
     seen = random_snapshot(seed)
@@ -343,7 +344,7 @@ def trespasses(plan: Plan, seen: Snapshot) -> list[str]:
 
 
 @every_policy
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80))
 @given(seed=st.integers(0, 10**9))
 def test_no_job_is_where_a_reservation_keeps_it_from(entry: registry.Entry, seed: int) -> None:
     seen = with_reservations(seed)

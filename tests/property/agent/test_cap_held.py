@@ -37,7 +37,7 @@ def test_a_cap_that_is_not_held_is_found_once_and_said():
     assert abs(state.over_uw - 60_000_000) < 2_000_000
     outcome = cap(node, 80_000_000)
     assert "drew 60.0 W" in outcome.message
-    assert "under the cap before" in outcome.message
+    assert "under the previous cap" in outcome.message
     node.pass_time(60)
     assert state.over_uw == 0
     assert node.power.not_held_count == 1

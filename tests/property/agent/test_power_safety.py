@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from contract.agent.powercap_trees import zone
+from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -49,7 +50,7 @@ class PresentOrNot:
         self.refreshed = True
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60))
 @given(st.lists(st.one_of(caps, renew, lapse, no_guard, tamper), max_size=12))
 def test_enforced_never_exceeds_granted(steps):
     with tempfile.TemporaryDirectory() as folder:

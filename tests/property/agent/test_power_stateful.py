@@ -10,6 +10,7 @@ sequences; the default is for every day.
 import errno
 import os
 
+from effort import examples
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -192,9 +193,8 @@ class PowerLife(RuleBasedStateMachine):
 
 
 PowerLife.TestCase.settings = settings(
-    max_examples=SEQUENCES,
+    max_examples=examples(SEQUENCES),
     stateful_step_count=12,
-    deadline=None,
     suppress_health_check=list(HealthCheck),
 )
 test_power_lives = PowerLife.TestCase

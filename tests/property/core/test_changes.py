@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
+from effort import examples
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize
@@ -63,5 +64,5 @@ class CopiedEvents(AnyEvents):
         compare(feed, core, self.stage.now_ns)
 
 
-CopiedEvents.TestCase.settings = settings(max_examples=80, stateful_step_count=40, deadline=None)
+CopiedEvents.TestCase.settings = settings(max_examples=examples(80), stateful_step_count=40)
 TestCopiedEvents = CopiedEvents.TestCase

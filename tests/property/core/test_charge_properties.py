@@ -6,6 +6,7 @@ import random
 from dataclasses import replace
 from fractions import Fraction
 
+from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from unit.core.stage import NODES, Stage, W, counted_as, job_spec, node_spec, package
@@ -161,7 +162,7 @@ POLICIES: list[Policy] = [
 ]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150))
 @given(seed=st.integers(0, 10**9), policy=st.sampled_from(POLICIES))
 def test_with_all_the_power_as_many_jobs_run_as_there_are_nodes(seed: int, policy: Policy) -> None:
     """And what the ledger commits is, zone by zone, all that the nodes can take, or is planned."""
@@ -186,7 +187,7 @@ def test_with_all_the_power_as_many_jobs_run_as_there_are_nodes(seed: int, polic
         assert committed_uw == budget_uw
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150))
 @given(seed=st.integers(0, 10**9), policy=st.sampled_from(POLICIES), share=st.floats(0, 1))
 def test_what_fits_for_a_policy_fits_for_the_applier(
     seed: int, policy: Policy, share: float

@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -456,7 +457,7 @@ class AnyEvents(RuleBasedStateMachine):
                 assert all(share.cpus.isdisjoint(one.on(share.node_id)) for one in targets if one)
 
 
-AnyEvents.TestCase.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
+AnyEvents.TestCase.settings = settings(max_examples=examples(150), stateful_step_count=40)
 TestAnyEvents = AnyEvents.TestCase
 
 
@@ -487,7 +488,7 @@ class Restarts(RuleBasedStateMachine):
             self.stage.launched(node, job)
 
 
-Restarts.TestCase.settings = settings(max_examples=150, stateful_step_count=30, deadline=None)
+Restarts.TestCase.settings = settings(max_examples=examples(150), stateful_step_count=30)
 TestRestarts = Restarts.TestCase
 
 names = st.sampled_from(["n0", "a", 'é"\\'])
@@ -509,7 +510,7 @@ def events() -> st.SearchStrategy[ev.Event]:
     return st.one_of([st.from_type(kind) for kind in codec.EVENT_TYPES.values()])
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300))
 @given(event=events())
 def test_every_event_comes_back_from_its_text(event: ev.Event) -> None:
     kind, body = codec.dump_event(event)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from effort import examples
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize
@@ -30,5 +31,5 @@ class KeptUp(AnyEvents):
         compare(core, self.stage.now_ns)
 
 
-KeptUp.TestCase.settings = settings(max_examples=80, stateful_step_count=40, deadline=None)
+KeptUp.TestCase.settings = settings(max_examples=examples(80), stateful_step_count=40)
 TestKeptUp = KeptUp.TestCase

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from effort import examples
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
@@ -86,5 +87,5 @@ class AnyLedger(RuleBasedStateMachine):
         assert drawn <= self.ledger.committed_uw <= 100
 
 
-AnyLedger.TestCase.settings = settings(max_examples=150, stateful_step_count=30, deadline=None)
+AnyLedger.TestCase.settings = settings(max_examples=examples(150), stateful_step_count=30)
 TestAnyLedger = AnyLedger.TestCase

@@ -6,6 +6,7 @@ import random
 from functools import partial
 
 import pytest
+from effort import examples
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from simulation.cluster import Cluster, Faults, node_spec
@@ -122,7 +123,7 @@ class Looking:
 
 
 @pytest.mark.parametrize("policy", POLICIES, ids=lambda policy: policy.name)
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=examples(12))
 @given(seed=st.integers(0, 10**6), window=st.booleans())
 # The order to end a job on a node overtook the one to start it there.
 @example(seed=359, window=False)

@@ -6,6 +6,7 @@ import random
 from functools import partial
 
 import pytest
+from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from property.core.derived import compare
@@ -58,7 +59,7 @@ def troubled(seed: int) -> Cluster:
     return cluster
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=examples(8))
 @given(seed=st.integers(0, 10**6), cut=st.floats(0, 1))
 def test_a_run_can_be_cut_anywhere(seed: int, cut: float) -> None:
     cluster = Cluster(
@@ -90,7 +91,7 @@ def test_a_run_can_be_cut_anywhere(seed: int, cut: float) -> None:
     assert core.state == cluster.core.state
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=examples(8))
 @given(seed=st.integers(0, 10**6))
 def test_looking_at_what_was_touched_is_enough(seed: int) -> None:
     cluster = troubled(seed)

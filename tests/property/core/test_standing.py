@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
+from effort import examples
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize
@@ -83,5 +84,5 @@ class StandingEvents(AnyEvents):
         rounds.compare(self.stage.now_ns)
 
 
-StandingEvents.TestCase.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+StandingEvents.TestCase.settings = settings(max_examples=examples(60), stateful_step_count=40)
 TestStandingEvents = StandingEvents.TestCase

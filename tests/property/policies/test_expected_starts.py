@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 
+from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from unit.policies.snapshots import S, job, node, snapshot
@@ -54,7 +55,7 @@ def course(policy: FifoEasy, waiting: list[JobView]) -> tuple[dict[str, int], li
     return started, told
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80))
 @given(seed=st.integers(0, 10**9), counted=st.booleans())
 def test_without_backfilling_all_start_when_it_was_told(seed: int, counted: bool) -> None:
     started, told = course(FCFS, jobs(random.Random(seed), counted))
@@ -63,7 +64,7 @@ def test_without_backfilling_all_start_when_it_was_told(seed: int, counted: bool
     assert any(told) == (len(set(started.values())) > 1)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80))
 @given(seed=st.integers(0, 10**9), counted=st.booleans())
 def test_with_backfilling_the_first_starts_no_later_than_it_was_told(
     seed: int, counted: bool

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from property.solvers.brute_force import best_objective
@@ -72,7 +73,7 @@ def used(jobs: list[Options], choice: Choice) -> tuple[int, int]:
     return units, sum(int(job.layout.power_uw[pick]) for job, pick in taken)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150))
 @given(seed=st.integers(0, 10**6), units=st.integers(0, 20), power_w=st.integers(0, 900))
 def test_the_choice_is_the_best_of_all(seed: int, units: int, power_w: int) -> None:
     jobs, weight, must_run = situation(seed)
@@ -92,7 +93,7 @@ def test_the_choice_is_the_best_of_all(seed: int, units: int, power_w: int) -> N
     assert all(pick >= 0 for pick, must in zip(out.picks, must_run, strict=True) if must)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40))
 @given(seed=st.integers(0, 10**6), units=st.integers(5, 25), power_w=st.integers(100, 900))
 def test_the_reference_solver_agrees(seed: int, units: int, power_w: int) -> None:
     jobs, weight, must_run = situation(seed)
@@ -104,7 +105,7 @@ def test_the_reference_solver_agrees(seed: int, units: int, power_w: int) -> Non
         assert ours.solution.objective == pytest.approx(theirs.solution.objective, rel=2e-6)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80))
 @given(
     seed=st.integers(0, 10**6),
     power_w=st.integers(0, 900),

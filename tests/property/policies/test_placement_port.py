@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from unit.policies.snapshots import faults, held, job, node, snapshot
@@ -45,7 +46,7 @@ def numbers(shares: tuple[Share, ...]) -> list[int]:
 
 
 @pytest.mark.parametrize("strategy", STATELESS)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60))
 @given(seed=st.integers(0, 10**9))
 def test_a_room_gives_the_nodes_that_a_pool_gives(strategy: Strategy, seed: int) -> None:
     """Whatever came and went before, in whatever order the service lists its nodes."""

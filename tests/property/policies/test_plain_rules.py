@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from unit.policies.snapshots import S, held, job, node, snapshot
@@ -35,7 +36,7 @@ def whole(name: str, size: int, time_s: int, **fields: object) -> JobView:
 
 
 @pytest.mark.parametrize("order", ["fifo", "walltime"])
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60))
 @given(
     runs=st.lists(st.integers(NOW_S + 1, NOW_S + 40), max_size=NODES),
     queue=st.lists(

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import product
 
 import pytest
+from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from property.policies.worlds import World
@@ -70,7 +71,7 @@ class GpuWorld(World):
 
 
 @pytest.mark.parametrize("policy", POLICIES, ids=lambda policy: policy.name)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25))
 @given(seed=st.integers(0, 10**9), counted=st.booleans())
 def test_plans_with_gpus_are_sound_and_do_not_depend_on_what_is_kept(
     policy: Policy, seed: int, counted: bool
@@ -134,7 +135,7 @@ def exact(levels: int) -> Parm:
     return Parm(variant=Variant.WSE, gap=0.0, solver="lagrangian", gpu_levels=levels, levels_max=2)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60))
 @given(seed=st.integers(0, 10**6))
 def test_parm_chooses_the_best_of_all_sizes_caps_and_levels(seed: int) -> None:
     seen, policy = small_site(seed), exact(3)
@@ -153,7 +154,7 @@ def _rows(options, weight: float) -> list[tuple[int, int, float]]:
     return [(one.units, one.power_uw, weight * one.speedup) for one in options]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60))
 @given(seed=st.integers(0, 10**6), levels=st.integers(2, 6))
 def test_with_levels_parm_is_never_worth_less_than_without(seed: int, levels: int) -> None:
     seen = small_site(seed)

@@ -6,6 +6,7 @@ import random
 from dataclasses import dataclass, replace
 
 import pytest
+from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from property.policies.worlds import World
@@ -61,7 +62,7 @@ def used_uw(world: World, given_out: list[Assignment]) -> int:
 
 
 @pytest.mark.parametrize("policy", POLICIES, ids=lambda policy: policy.name)
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30))
 @given(seed=st.integers(0, 10**9), counted=st.booleans())
 def test_plans_with_levels_fit_and_do_not_depend_on_what_is_kept(
     policy: Scheduled, seed: int, counted: bool

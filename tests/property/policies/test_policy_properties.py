@@ -8,6 +8,7 @@ from itertools import product
 from typing import Any
 
 import pytest
+from effort import examples
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from property.policies.easy_reference import Request, easy
@@ -91,7 +92,7 @@ def best_value(seen: Snapshot, policy: Parm) -> float:
     return best
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=examples(120))
 @given(
     seed=st.integers(0, 10**6),
     nodes=st.integers(1, 3),
@@ -232,7 +233,7 @@ POLICIES: list[Policy] = [
 ]
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400))
 @given(seed=st.integers(0, 10**9), policy=st.sampled_from(POLICIES))
 # A level below the floor of some of the nodes that the job was put on.
 @example(seed=2280518, policy=Parm())
@@ -242,7 +243,7 @@ def test_every_plan_can_be_made_real(seed: int, policy: Policy) -> None:
     assert faults(out, seen) == []
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30))
 @given(seed=st.integers(0, 10**6), spare_w=st.floats(0, 100), more_w=st.floats(0, 100))
 def test_more_power_is_never_worth_less(seed: int, spare_w: float, more_w: float) -> None:
     rng = random.Random(seed)
@@ -256,7 +257,7 @@ def test_more_power_is_never_worth_less(seed: int, spare_w: float, more_w: float
     assert values[1] >= values[0] * (1 - 1e-9)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400))
 @given(
     nodes=st.integers(1, 6),
     running=st.lists(st.tuples(st.integers(1, 3), st.integers(1, 20)), max_size=3),

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
+from effort import examples
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from unit.policies.snapshots import S, faults, job, node, snapshot
@@ -194,7 +195,7 @@ def broken(course: Course, before: dict[JobId, Promise]) -> list[str]:
 
 @pytest.mark.parametrize("kinds", ["counted", "cores", "all"])
 @pytest.mark.parametrize("promises", [500, 3])
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60))
 @given(seed=st.integers(0, 10**9))
 def test_no_promise_is_ever_delayed_by_what_comes_later(
     kinds: str, promises: int, seed: int
@@ -208,7 +209,7 @@ def test_no_promise_is_ever_delayed_by_what_comes_later(
 
 
 @pytest.mark.parametrize("kinds", ["counted", "cores", "all"])
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60))
 @given(seed=st.integers(0, 10**9))
 def test_nodes_that_do_not_answer_for_a_moment_move_no_promise(kinds: str, seed: int) -> None:
     """As after a restart of the coordinator, when it has not heard of all of them yet."""
@@ -231,7 +232,7 @@ def test_nodes_that_do_not_answer_for_a_moment_move_no_promise(kinds: str, seed:
 
 
 @pytest.mark.parametrize("kinds", ["counted", "cores", "all"])
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60))
 @given(seed=st.integers(0, 10**9))
 @example(seed=446)  # Power never feeds it, and what it misses besides is somebody's now.
 @example(seed=2597)  # A promise for the end of a window.

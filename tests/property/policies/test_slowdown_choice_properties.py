@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import combinations
 
 import pytest
+from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -84,7 +85,7 @@ def exhaustive(
     return best
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400))
 @given(
     guest=guests,
     able=lenders,
@@ -130,7 +131,7 @@ def test_without_a_limit_to_those_looked_at_nothing_is_better(
     assert latest is None or NOW + pick.takes < latest
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200))
 @given(guest=guests, able=lenders, looked_at=st.integers(1, 6))
 def test_those_looked_at_are_the_first_by_penalty(
     guest: Guest, able: list[Lender], looked_at: int

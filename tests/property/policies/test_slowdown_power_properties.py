@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from property.policies.worlds import World
@@ -56,7 +57,7 @@ def planned(seen: Snapshot, power: Power, **more: object) -> Plan:
     return SlowdownDriven(power=power, **more).propose(seen, seen.now_ns, 1.0)  # type: ignore[arg-type]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60))
 @given(
     seed=st.integers(0, 10**9),
     counted=st.booleans(),
@@ -85,7 +86,7 @@ def test_no_plan_is_above_the_budget_and_watts_lowers_no_cap(
         world.take(plan)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40))
 @given(seed=st.integers(0, 10**9), counted=st.booleans())
 def test_with_power_for_all_power_is_no_matter(seed: int, counted: bool) -> None:
     world = Sharers(random.Random(seed), counted)
@@ -120,7 +121,7 @@ def tight_site(seed: int) -> Snapshot:
 SETTINGS = {"free_nodes": True, "mates": 4, "max_slowdown": 1e6}
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300))
 @given(seed=st.integers(0, 10**9), power=st.sampled_from(list(Power)))
 def test_where_watts_are_few_no_plan_is_above_the_budget(seed: int, power: Power) -> None:
     seen = tight_site(seed)

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from effort import examples
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from property.policies.worlds import World
@@ -52,7 +53,7 @@ NS = 1_000_000_000
 
 
 @pytest.mark.parametrize("policy", POLICIES, ids=repr)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60))
 @given(seed=st.integers(0, 10**9), counted=st.booleans())
 # Room was made for a job, and then the nodes that it needs were gone.
 @example(seed=22528, counted=False)
@@ -60,14 +61,14 @@ def test_continued_decides_as_made_anew(policy: Scheduled, seed: int, counted: b
     continued_as_made_anew(policy, World(random.Random(seed), counted))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60))
 @given(seed=st.integers(0, 10**9), counted=st.booleans())
 def test_so_it_does_with_jobs_that_are_restarted_at_other_sizes(seed: int, counted: bool) -> None:
     policy = Parm(solver="greedy", resize_interval_ns=20 * S)
     continued_as_made_anew(policy, RestartedJobs(random.Random(seed), counted))
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=examples(15))
 @given(seed=st.integers(0, 10**9))
 def test_equipartition_does_where_changes_cost_something(seed: int) -> None:
     continued_as_made_anew(Equipartition(), RestartedJobs(random.Random(seed), False))
@@ -115,7 +116,7 @@ def given_by(plan: Plan) -> dict[str, object]:
     return {assignment.job_id: assignment for assignment in plan.assignments}
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60))
 @given(seed=st.integers(0, 10**9), method=st.sampled_from(["easy", "fcfs"]))
 def test_the_service_starts_what_a_pool_starts(seed: int, method: str) -> None:
     """The same jobs, one event after the other: the same starts, in the same order."""

@@ -6,6 +6,7 @@ import random
 
 import numpy as np
 import pytest
+from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from unit.policies.snapshots import job, node
@@ -37,7 +38,7 @@ def need(rng: random.Random) -> Need:
 
 
 @pytest.mark.parametrize("tries", [0, 6])
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150))
 @given(seed=st.integers(0, 10**9))
 def test_the_earliest_place_is_the_first_of_all_times(tries: int, seed: int) -> None:
     rng = random.Random(seed)

@@ -6,6 +6,7 @@ import random
 from dataclasses import replace
 
 import pytest
+from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from unit.policies.snapshots import S, faults, job, snapshot
@@ -105,7 +106,7 @@ def drawn_site(seed: int) -> Snapshot:
 
 
 @pytest.mark.parametrize("name", ["andreas", "edf"])
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40))
 @given(seed=st.integers(0, 10**9))
 def test_plans_of_training_jobs_keep_budget_gpus_and_consent(name: str, seed: int) -> None:
     seen = drawn_site(seed)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import random
 
+from effort import examples
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from property.pool.shared_nodes import AtWill, random_budget, random_jobs, random_machine
@@ -33,7 +34,7 @@ def made(seed: int, *, each_event: bool = True) -> PoolSimulation:
     return PoolSimulation(jobs, machine, scheduler, budget, model=model, preemption=rule)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150))
 @given(seed=SEEDS)
 @example(seed=674862)  # Caps of like nodes scaled to a microwatt more than there was.
 @example(seed=5662098)  # A window that begins on nodes which another one has.
@@ -87,7 +88,7 @@ def test_nothing_is_held_twice_and_all_comes_back(seed: int) -> None:
         assert not columns.timed_out.any()
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40))
 @given(seed=SEEDS)
 def test_the_same_seed_gives_the_same_record_also_when_it_was_stopped(seed: int) -> None:
     first, second = made(seed, each_event=False), made(seed, each_event=False)
@@ -100,7 +101,7 @@ def test_the_same_seed_gives_the_same_record_also_when_it_was_stopped(seed: int)
     same_record(first.record(), second.record())
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60))
 @given(seed=SEEDS)
 def test_like_whole_nodes_give_the_record_of_a_counted_pool(seed: int) -> None:
     rng = random.Random(seed)

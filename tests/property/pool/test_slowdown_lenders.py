@@ -7,6 +7,7 @@ from collections.abc import Collection
 from typing import cast
 
 import numpy as np
+from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from property.pool.test_slowdown_pool import (
@@ -86,7 +87,7 @@ class PlainScheduler(SlowdownScheduler):
             self._queue = made
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150))
 @given(
     seed=st.integers(0, 10**9),
     most=st.sampled_from([5.0, 10.0, INFINITE]),

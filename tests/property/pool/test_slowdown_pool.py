@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from unit.pool.pools import S, table
@@ -82,7 +83,7 @@ class Watched(CheckedSlowdownScheduler):
             assert nodes == list(range(nodes[0], nodes[0] + len(nodes)))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60))
 @given(seed=st.integers(0, 10**9), kills=st.booleans(), passes=PASSES)
 def test_where_nobody_may_share_it_is_easy(seed: int, kills: bool, passes: Passes) -> None:
     jobs = random_jobs(seed)
@@ -96,7 +97,7 @@ def test_where_nobody_may_share_it_is_easy(seed: int, kills: bool, passes: Passe
         assert np.array_equal(easy.columns.end_ns, other.columns.end_ns)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80))
 @given(
     seed=st.integers(0, 10**9),
     most=st.sampled_from([5.0, 10.0, INFINITE]),
@@ -165,7 +166,7 @@ def with_profiles(jobs: JobTable, seed: int) -> JobTable:
     return replace(jobs, profiles=tuple(profiles))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60))
 @given(
     seed=st.integers(0, 10**9),
     power=st.sampled_from(list(Power)),
@@ -197,7 +198,7 @@ def test_jobs_with_profiles_share_within_a_budget_that_falls(
     assert record.peak_committed_uw <= most_uw
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40))
 @given(seed=st.integers(0, 10**9), free_nodes=st.booleans())
 def test_under_a_budget_that_stands_only_energy_makes_a_difference(
     seed: int, free_nodes: bool

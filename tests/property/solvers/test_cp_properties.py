@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from property.solvers.small_queues import best, first, queues
@@ -19,7 +20,7 @@ pytest.importorskip("ortools", reason="OR-Tools (wattfold[cp]) is not installed"
 AMPLE = Limits(deterministic=100.0, conflicts=1_000_000, wall_s=60.0)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60))
 @given(problem=queues())
 def test_the_model_finds_the_best_plan_of_all(problem: Problem) -> None:
     incumbent = first(problem)
@@ -31,7 +32,7 @@ def test_the_model_finds_the_best_plan_of_all(problem: Problem) -> None:
     assert plan.objective == pytest.approx(best(problem).objective)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40))
 @given(problem=queues(), seed=st.integers(0, 3), shift_ns=st.integers(1, 10**8))
 def test_repairs_hold_and_are_the_same_again(problem: Problem, seed: int, shift_ns: int) -> None:
     # Times that have no common step: the grid rounds.

@@ -7,7 +7,8 @@ from dataclasses import replace
 import brute_force
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from effort import examples
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from small_problems import problems
 
@@ -22,7 +23,7 @@ from wattfold.coordinator.solvers.problem import Outcome, Problem, check, object
 from wattfold.coordinator.solvers.resources import Impossible, tabulate
 from wattfold.coordinator.solvers.trades import traded
 
-small = settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+small = settings(max_examples=examples(100))
 EXACT = LagrangianOptions(exact=True)
 
 
@@ -137,7 +138,7 @@ def test_of_equal_jobs_the_earlier_gets_the_better_option(
         seen[key] = got[job]
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(20))
 @given(st.sampled_from(FAMILIES), st.integers(0, 2**32 - 1), st.integers(2, 40))
 def test_the_bound_holds_for_the_exact_optimum(family: Variant, seed: int, jobs: int) -> None:
     problem = draw(replace(family, jobs=jobs, sizes=3, levels=3), np.random.default_rng(seed))

@@ -6,7 +6,8 @@ from fractions import Fraction
 import brute_force
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from effort import examples
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from small_problems import problems
 
@@ -24,7 +25,7 @@ from wattfold.coordinator.solvers.problem import (
 )
 from wattfold.coordinator.solvers.resources import Impossible, Table, tabulate
 
-small = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+small = settings(max_examples=examples(150))
 EXACT = LagrangianOptions(exact=True)
 SCALES = (1.0, 1e-9, 1e9, 1e-3, 1e3)
 on_nodes = problems(rows_max=0, node_rows=True) | problems(node_rows=True, scales=SCALES)
@@ -178,7 +179,7 @@ def test_more_budget_is_never_worse(problem: Problem, units: int, power_uw: int)
         assert after.bound >= before.objective
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25))
 @given(st.sampled_from(VARIANTS), st.integers(0, 2**32 - 1), st.integers(1, 25))
 def test_exact_equals_glpk(variant: object, seed: int, jobs: int) -> None:
     problem = draw(replace(variant, jobs=jobs, sizes=4), np.random.default_rng(seed))  # type: ignore[type-var]
@@ -190,7 +191,7 @@ def test_exact_equals_glpk(variant: object, seed: int, jobs: int) -> None:
     assert ours.bound >= reference.objective * (1 - 1e-12)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25))
 @given(st.integers(1, 30), st.integers(1, 60), st.booleans())
 def test_identical_jobs(jobs: int, units_max: int, must: bool) -> None:
     """Ties everywhere: as many run at the better size as fit, counted by hand."""

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
+from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from property.solvers.queues import problems
@@ -41,7 +42,7 @@ def listed(draw: st.DrawFn) -> Lister:
     return problem, order, choice, draw(st.sampled_from((0, 1, 2, 99)))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150))
 @given(listed())
 def test_schedules_hold_and_are_those_of_a_plain_search(drawn: Lister) -> None:
     problem, order, choice, depth = drawn
@@ -51,7 +52,7 @@ def test_schedules_hold_and_are_those_of_a_plain_search(drawn: Lister) -> None:
     assert _described(arrays, found) == Plain(problem, choice, depth).schedule(order)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150))
 @given(listed())
 def test_compiled_and_numpy_schedules_are_equal(drawn: Lister) -> None:
     pytest.importorskip("numba", reason="numba is not installed")
@@ -63,7 +64,7 @@ def test_compiled_and_numpy_schedules_are_equal(drawn: Lister) -> None:
     assert _described(arrays, first) == _described(arrays, second)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100))
 @given(problems(), st.randoms(use_true_random=False))
 def test_the_objective_of_arrays_is_that_of_the_problem(problem: Problem, chance: object) -> None:
     count = len(problem.jobs)

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from property.solvers.queues import problems
@@ -27,7 +28,7 @@ EFFORTS = st.builds(
 )
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100))
 @given(problems(), EFFORTS)
 def test_plans_hold_and_no_plain_rule_has_a_better_one(problem: Problem, effort: Effort) -> None:
     plan = planned(problem, effort, lists_of=Lists)
@@ -40,7 +41,7 @@ def test_plans_hold_and_no_plain_rule_has_a_better_one(problem: Problem, effort:
         assert plan.objective <= rule.objective
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40))
 @given(problems(), EFFORTS, st.randoms(use_true_random=False))
 def test_equal_arguments_give_equal_plans(problem: Problem, effort: Effort, chance: object) -> None:
     last = list(range(len(problem.jobs)))
@@ -51,7 +52,7 @@ def test_equal_arguments_give_equal_plans(problem: Problem, effort: Effort, chan
     assert faults(problem, first) == []
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40))
 @given(problems(), EFFORTS)
 def test_compiled_plans_are_those_of_numpy(problem: Problem, effort: Effort) -> None:
     pytest.importorskip("numba", reason="numba is not installed")
@@ -62,7 +63,7 @@ def test_compiled_plans_are_those_of_numpy(problem: Problem, effort: Effort) -> 
     )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40))
 @given(problems(), st.integers(0, 3))
 def test_a_longer_search_is_never_worse(problem: Problem, seed: int) -> None:
     found = [
@@ -84,7 +85,7 @@ class Told:
         return self.plan
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60))
 @given(problems(), st.integers(-3, 3), st.booleans())
 def test_what_improves_a_plan_is_checked(problem: Problem, later_ns: int, searched: bool) -> None:
     """An answer that lies about its worth, does not hold or is no better is left."""
@@ -103,7 +104,7 @@ def test_what_improves_a_plan_is_checked(problem: Problem, later_ns: int, search
         assert planned(problem, effort, lists_of=Lists).maker == "told"
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30))
 @given(problems(jobs_max=9))
 def test_of_a_long_queue_numpy_plans_the_first_by_area(problem: Problem) -> None:
     plan = planned(problem, Effort(evaluations=2, numpy_jobs=4), lists_of=Lists)

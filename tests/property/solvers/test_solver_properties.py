@@ -5,7 +5,8 @@ from dataclasses import replace
 import brute_force
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from effort import examples
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from small_problems import problems
 
@@ -13,7 +14,7 @@ from wattfold.coordinator.solvers import glpk, greedy
 from wattfold.coordinator.solvers.glpk import GlpkOptions
 from wattfold.coordinator.solvers.problem import Outcome, Problem, check
 
-small = settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+small = settings(max_examples=examples(80))
 
 
 @small

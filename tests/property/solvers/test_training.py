@@ -7,6 +7,7 @@ from itertools import product
 
 import numpy as np
 import pytest
+from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -70,7 +71,7 @@ def with_musts(problem: Problem) -> Problem:
 _OF_OPTIONS = ("kind", "node", "amounts", "power_uw", "time_s", "turn_s", "cost_eur", "own_eur")
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30))
 @given(
     seed=st.integers(0, 10**6),
     nodes=st.integers(1, 5),

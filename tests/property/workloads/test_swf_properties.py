@@ -7,6 +7,7 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
+from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -51,13 +52,13 @@ def read_bytes(content: bytes, treatment: Treatment) -> ReadLog | None:
     return None
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300))
 @given(content=CONTENTS, treatment=st.sampled_from(Treatment))
 def test_anything_is_read_or_refused_in_one_line(content: bytes, treatment: Treatment) -> None:
     read_bytes(content, treatment)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300))
 @given(content=CONTENTS)
 def test_what_is_repaired_can_be_simulated_and_every_line_is_accounted_for(content: bytes) -> None:
     read = read_bytes(content, Treatment.REPAIR)
@@ -74,7 +75,7 @@ def test_what_is_repaired_can_be_simulated_and_every_line_is_accounted_for(conte
         assert np.all(getattr(jobs, name) >= -1)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300))
 @given(content=CONTENTS)
 def test_skipping_leaves_rows_that_are_not_odd_at_all(content: bytes) -> None:
     read = read_bytes(content, Treatment.SKIP)
@@ -88,7 +89,7 @@ def test_skipping_leaves_rows_that_are_not_odd_at_all(content: bytes) -> None:
         assert np.array_equal(getattr(again.workload, name), getattr(read.workload, name))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300))
 @given(rows=st.lists(st.one_of(ORDERLY, ORDERLY, ROWS), max_size=8))
 def test_an_odd_row_changes_nothing_for_the_others(rows: list[str]) -> None:
     """Rows without faults are parsed at once, but one by one beside an odd row."""
@@ -118,7 +119,7 @@ def workloads(draw: st.DrawFn) -> Workload:
     return Workload.of_columns(header, **columns)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150))
 @given(jobs=workloads(), name=st.sampled_from(["log.swf", "log.swf.gz"]))
 def test_what_is_written_reads_back_the_same(jobs: Workload, name: str) -> None:
     keep = OddRowPolicy(default=Treatment.KEEP)

@@ -22,7 +22,9 @@ from wattfold.v1 import node_agent_pb2 as pb
 from wattfold.v1 import node_agent_pb2_grpc
 
 NOBODY = 65534
-READY_S = 20.0
+READY_S = 120.0
+DEADLINE_S = 240.0
+"""For conditions that an idle machine meets within a second; a load of 20 takes minutes."""
 UNITS = itertools.count()
 
 
@@ -94,14 +96,14 @@ class AgentProcess:
         assert self.process is not None
         self.channel.close()
         self.process.send_signal(signal.SIGTERM)
-        return self.process.wait(30)
+        return self.process.wait(240)
 
     def kill(self) -> None:
         """kill -9."""
         assert self.process is not None
         self.channel.close()
         self.process.kill()
-        self.process.wait(30)
+        self.process.wait(240)
 
     def header(self, request_id: str | None = None) -> common.CommandHeader:
         unique = f"{self.node}-{next(UNITS)}"
@@ -109,7 +111,7 @@ class AgentProcess:
 
     def lease(self, seconds: float = 60) -> pb.RenewLeaseResponse:
         request = pb.RenewLeaseRequest(header=self.header(), duration_ns=int(seconds * 1e9))
-        return self.stub.RenewLease(request, timeout=10)
+        return self.stub.RenewLease(request, timeout=240)
 
     def caps(self, **watts: float) -> list[pb.CapResult]:
         """Sets caps by zone, ``package_0=40``."""
@@ -118,7 +120,7 @@ class AgentProcess:
             for name, w in watts.items()
         ]
         request = pb.SetCapsRequest(header=self.header(), caps=caps)
-        return list(self.stub.SetCaps(request, timeout=10).results)
+        return list(self.stub.SetCaps(request, timeout=240).results)
 
     def launch_request(
         self, job: str, argv: list[str], cpus: str, **fields: object
@@ -131,7 +133,7 @@ class AgentProcess:
         return pb.LaunchRequest(header=self.header(), job_id=job, argv=argv, cpus=cpus, **values)
 
     def launch(self, job: str, argv: list[str], cpus: str, **fields: object) -> pb.LaunchResponse:
-        return self.stub.Launch(self.launch_request(job, argv, cpus, **fields), timeout=20)
+        return self.stub.Launch(self.launch_request(job, argv, cpus, **fields), timeout=240)
 
     def work(self) -> Path:
         path = self.root / "work"
@@ -145,20 +147,23 @@ class AgentProcess:
         request = pb.SetMaskRequest(
             header=self.header(), job_id=job, cpus=cpus, deadline_ns=int(deadline_s * 1e9)
         )
-        return self.stub.SetMask(request, timeout=20)
+        return self.stub.SetMask(request, timeout=240)
 
     def signal(self, job: str, number: int, grace_s: float = 5) -> bool:
         request = pb.SignalRequest(
             header=self.header(), job_id=job, signal=number, grace_ns=int(grace_s * 1e9)
         )
-        return self.stub.Signal(request, timeout=10).found
+        return self.stub.Signal(request, timeout=240).found
 
     def processes(self) -> dict[str, pb.ProcessInfo]:
-        answer = self.stub.ListProcesses(pb.ListProcessesRequest(), timeout=10)
+        answer = self.stub.ListProcesses(pb.ListProcessesRequest(), timeout=240)
         return {info.job_id: info for info in answer.processes}
 
     def telemetry(
-        self, until: Callable[[pb.Telemetry], bool], interval_ms: int = 100, deadline_s: float = 30
+        self,
+        until: Callable[[pb.Telemetry], bool],
+        interval_ms: int = 100,
+        deadline_s: float = DEADLINE_S,
     ) -> pb.Telemetry:
         """The first message for which ``until`` holds."""
         request = pb.StreamTelemetryRequest(interval_ns=interval_ms * 1_000_000)
@@ -232,7 +237,7 @@ def alive(pid: int) -> bool:
         return False
 
 
-def wait_gone(pid: int, deadline_s: float = 20) -> bool:
+def wait_gone(pid: int, deadline_s: float = DEADLINE_S) -> bool:
     """Waits for the end of a process that is not ours."""
     try:
         fd = os.pidfd_open(pid)
@@ -244,7 +249,7 @@ def wait_gone(pid: int, deadline_s: float = 20) -> bool:
         os.close(fd)
 
 
-def until(condition: Callable[[], bool], deadline_s: float = 20) -> None:
+def until(condition: Callable[[], bool], deadline_s: float = DEADLINE_S) -> None:
     """Waits for something that tells nobody when it happens."""
     end = time.monotonic() + deadline_s
     while not condition():

@@ -38,8 +38,8 @@ def test_an_agent_that_is_not_root_says_that_it_cannot(any_agent: AgentProcess) 
         pytest.skip("this agent is root")
     code, text = refusal(any_agent, user="daemon", uid=pwd.getpwnam("daemon").pw_uid)
     assert code is grpc.StatusCode.PERMISSION_DENIED
-    assert "'daemon': this agent is not root and starts jobs of its own account" in text
-    assert "run it as root" in text
+    assert "'daemon': without root the agent starts only jobs of its own account" in text
+    assert "run the agent as root" in text
     code, text = refusal(any_agent, user="root", uid=0)
     assert code is grpc.StatusCode.PERMISSION_DENIED
 
@@ -50,7 +50,7 @@ def test_an_account_with_another_number_here_is_refused(plain_agent: AgentProces
     assert f"has uid {OWN.pw_uid} on this node and {OWN.pw_uid + 1} where" in text
     # Without a name the number alone: never the account of the agent.
     code, text = refusal(plain_agent, uid=3_999_999_999)
-    assert "user with uid 3999999999 is not an account of this node" in text
+    assert "user with uid 3999999999 has no account on this node" in text
     assert not (plain_agent.work() / "wattfold-x.out").exists()
 
 

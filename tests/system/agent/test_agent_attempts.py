@@ -73,7 +73,7 @@ def test_an_earlier_attempt_that_is_alive_makes_way(plain_agent: Any) -> None:
     with pytest.raises(grpc.RpcError) as refused:
         launch(plain_agent, 2, SLEEP)
     assert refused.value.code() is grpc.StatusCode.FAILED_PRECONDITION
-    assert "attempt 1 is here, not 2" in refused.value.details()
+    assert "this node has attempt 1, not 2" in refused.value.details()
     assert wait_gone(old)
     until(lambda: plain_agent.processes()["a"].state != pb.PROCESS_STATE_RUNNING)
     new = launch(plain_agent, 2, SLEEP).pid
@@ -270,7 +270,7 @@ def test_an_attempt_that_was_to_end_before_it_came_does_not_start(plain_agent: A
         with pytest.raises(grpc.RpcError) as refused:
             launch(plain_agent, attempt, SLEEP)
         assert refused.value.code() is grpc.StatusCode.FAILED_PRECONDITION
-        assert f"attempt {attempt} was to end before it came" in refused.value.details()
+        assert f"attempt {attempt} was cancelled before it arrived" in refused.value.details()
     assert plain_agent.processes() == {}
     assert launch(plain_agent, 3, SLEEP).pid
     assert end(plain_agent, 3, signal.SIGTERM)

@@ -49,7 +49,7 @@ def run(root: Path, *arguments: str, uid: int | None = None) -> subprocess.Compl
         [python, "-c", CODE, "check", *places, *arguments],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=240,
         cwd=root,
         env={k: v for k, v in os.environ.items() if k != "WATTFOLD_OMP_SHIM"}
         | {"PYTHONPATH": libraries},

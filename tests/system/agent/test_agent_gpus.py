@@ -32,7 +32,7 @@ gpu_beta = 0.0
 
 
 def inventory(running: AgentProcess) -> pb.Inventory:
-    return running.stub.GetInventory(pb.GetInventoryRequest(), timeout=10)
+    return running.stub.GetInventory(pb.GetInventoryRequest(), timeout=240)
 
 
 @pytest.fixture

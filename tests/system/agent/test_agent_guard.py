@@ -75,7 +75,7 @@ def test_the_guard_of_a_killed_agent_goes_to_the_floor_when_the_lease_ends(killa
     assert record["late_ns"] < 1_000_000_000
     assert record["failed"] == []
     killable.start()
-    assert "event=guard_went_to_floor" in killable.log()
+    assert "event=guard_set_floors" in killable.log()
     assert lapse(killable) is None
     assert killable.stop() == 0
     assert limits(killable) == [15_000_000, 8_000_000]

@@ -61,7 +61,7 @@ def as_account(
         text=True,
         check=False,
         cwd="/",
-        timeout=60,
+        timeout=240,
         env={"PATH": "/usr/bin:/bin", "PYTHONPATH": installed.libraries},
     )
 

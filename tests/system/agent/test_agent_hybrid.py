@@ -116,7 +116,7 @@ def test_ranks_keep_cores_of_their_own(running, hybrid):
 
 def test_resized_they_come_to_the_same(running, hybrid):
     launcher, program = hybrid
-    size = ["300", "15000"]
+    size = ["300", "6000"]
     launch(running, [launcher, "-n", "2", str(program), *size])
     running.telemetry(lambda m: m.jobs[0].progress.regions > 200)
     states = []

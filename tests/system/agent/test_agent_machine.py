@@ -52,7 +52,7 @@ def by_other_programs(root: Path, *command: str) -> str:
     if os.geteuid() != 0 or shutil.which(command[0]) is None:
         pytest.skip(f"needs root and {command[0]} of powercap-utils")
     run = ["unshare", "-m", "sh", "-c", IN_NAMESPACE, "sh", str(root), *command]
-    return subprocess.run(run, capture_output=True, text=True, check=True, timeout=60).stdout
+    return subprocess.run(run, capture_output=True, text=True, check=True, timeout=240).stdout
 
 
 def test_powercap_utils_read_it_as_they_read_hardware(tmp_path):
@@ -132,5 +132,5 @@ def test_a_machine_that_cannot_be_served_ends_the_agent_with_a_reason(tmp_path):
     with pytest.raises(AssertionError):
         broken.start()
     assert broken.process is not None
-    assert broken.process.wait(20) == 2
+    assert broken.process.wait(240) == 2
     assert "machine.toml" in broken.log()

@@ -26,7 +26,7 @@ def test_without_psys_the_zones_are_the_node(plain_agent):
 
 
 def test_the_place_of_every_cpu_is_in_the_inventory(plain_agent):
-    inventory = plain_agent.stub.GetInventory(pb.GetInventoryRequest(), timeout=10)
+    inventory = plain_agent.stub.GetInventory(pb.GetInventoryRequest(), timeout=240)
     assert [entry.cpu for entry in inventory.topology] == CPUS
     for entry in inventory.topology:
         assert entry.cpu in CpuSet.parse(entry.siblings)

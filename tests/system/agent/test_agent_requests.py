@@ -39,14 +39,14 @@ def limiting_agent(request, tmp_path):
 
 
 def inventory(running) -> pb.Inventory:
-    return running.stub.GetInventory(pb.GetInventoryRequest(), timeout=10)
+    return running.stub.GetInventory(pb.GetInventoryRequest(), timeout=240)
 
 
 def test_a_job_over_its_memory_is_ended_wholly_and_says_why(limiting_agent):
     eater = [sys.executable, "-c", EATER]
     limiting_agent.launch("big", eater, ONE, memory_bytes=100 * MIB)
     end = limiting_agent.ended("big")
-    assert end.message == "over its memory of 100 MiB"
+    assert end.message == "over its memory limit of 100 MiB"
     assert end.exit_code != 0
 
 
@@ -62,7 +62,7 @@ def test_the_reason_survives_the_agent(limiting_agent):
     limiting_agent.ended("big")
     limiting_agent.kill()
     limiting_agent.start()
-    assert limiting_agent.processes()["big"].message == "over its memory of 100 MiB"
+    assert limiting_agent.processes()["big"].message == "over its memory limit of 100 MiB"
 
 
 def test_the_inventory_tells_how_memory_is_held(limiting_agent):
@@ -119,7 +119,7 @@ def test_a_gpu_has_one_owner_until_that_has_ended(gpu_agent):
         lambda: gpu_agent.launch("b", ["true"], OTHER, gpus=["2"]),
         grpc.StatusCode.INVALID_ARGUMENT,
     )
-    assert strange == "job b: no GPU '2' here; there are: 0, 1"
+    assert strange == "job b: this node has no GPU '2'; it has: 0, 1"
     gpu_agent.kill()
     gpu_agent.start()
     refused(

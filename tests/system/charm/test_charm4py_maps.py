@@ -21,7 +21,6 @@ DEADLINE_NS = 50_000_000_000
 START_S = 80.0
 
 pytestmark = [
-    pytest.mark.timeout(240),
     pytest.mark.skipif(
         importlib.util.find_spec("charm4py") is None,
         reason="needs charm4py: pip install 'wattfold[charm]'",
@@ -122,7 +121,7 @@ def test_a_job_without_ccs_is_refused(node):
     node.launch("plain", ["sleep", "100"], str(CPUS[0]), launch_cpus=1)
     request = pb.SetProcessorMapRequest(header=node.header(), job_id="plain", map=b"\1")
     why = refused(
-        lambda: node.stub.SetProcessorMap(request, timeout=30),
+        lambda: node.stub.SetProcessorMap(request, timeout=240),
         grpc.StatusCode.FAILED_PRECONDITION,
     )
     assert "charm_start" in why

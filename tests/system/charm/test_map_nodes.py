@@ -20,7 +20,6 @@ from wattfold.v1 import coordinator_pb2 as pb
 NODES = 3
 
 pytestmark = [
-    pytest.mark.timeout(400),
     pytest.mark.skipif(
         importlib.util.find_spec("charm4py") is None,
         reason="needs charm4py: pip install 'wattfold[charm]'",
@@ -72,7 +71,7 @@ def test_a_node_is_given_back_used_by_another_job_and_taken_again(site: LiveSite
     assert cost.changes == 2
     assert 0 < cost.stalled_ns <= cost.took_ns
     assert cost.moved_bytes > 0
-    assert "stalls it for about" in site.wattfold("show", job.id).stdout
+    assert "stalls the job for about" in site.wattfold("show", job.id).stdout
 
 
 def test_kills_in_between_leave_objects_nodes_and_result_as_they_are(site: LiveSite) -> None:

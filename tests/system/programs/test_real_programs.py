@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-pytestmark = [pytest.mark.system, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.system]
 
 ROOT = Path(__file__).resolve().parents[3]
 TRIAL = ROOT / "scripts" / "programs" / "trial.py"

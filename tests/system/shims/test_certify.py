@@ -44,11 +44,11 @@ def test_a_fit_program_gets_team_mode_and_the_evidence(
 @pytest.mark.parametrize(
     ("kind", "reason"),
     [
-        ("counts", "resized, its result differs: standard output line 2: 'threads"),
-        ("drifts", "resized, its result differs: standard output line 1"),
-        ("aborts", "resized, it was ended by signal 6: the number of threads has changed"),
-        ("fails", "a run left alone failed with exit code 3"),
-        ("serial", "it ran no parallel region"),
+        ("counts", "the result of the resized program differs: standard output line 2: 'threads"),
+        ("drifts", "the result of the resized program differs: standard output line 1"),
+        ("aborts", "the resized program was ended by signal 6: the number of threads has changed"),
+        ("fails", "an undisturbed run failed with exit code 3"),
+        ("serial", "the program ran no parallel region"),
     ],
 )
 def test_an_unfit_program_gets_mask_mode_and_the_reason(
@@ -62,7 +62,7 @@ def test_an_unfit_program_gets_mask_mode_and_the_reason(
 def test_a_program_that_hangs_is_ended(odd: Path, shim: Path, tmp_path: Path) -> None:
     verdict = tried(odd, shim, tmp_path, "hangs")
     assert verdict.mode == "mask"
-    assert verdict.reason.startswith("resized, it did not end in time")
+    assert verdict.reason.startswith("the resized program did not end within")
 
 
 def test_a_tolerance_and_lines_left_out(odd: Path, shim: Path, tmp_path: Path) -> None:
@@ -81,4 +81,6 @@ def test_a_check_of_the_users_own(odd: Path, shim: Path, tmp_path: Path) -> None
     check = command_check((sys.executable, str(script)))
     assert tried(odd, shim, tmp_path, "counts", check=check).mode == "team"
     verdict = tried(odd, shim, tmp_path, "drifts", check=check)
-    assert verdict.reason.startswith("resized, its result differs: the check failed (1): ['sum',")
+    assert verdict.reason.startswith(
+        "the result of the resized program differs: the check failed (1): ['sum',"
+    )

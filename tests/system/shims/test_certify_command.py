@@ -86,14 +86,14 @@ def test_a_program_that_compares_thread_counts_is_not_fit(
 ) -> None:
     done = certify(shim, tmp_path, "--threads", "4", *FEW, odd, "counts")
     assert done.returncode == 5
-    assert "not fit for team mode: resized, its result differs" in done.stdout
+    assert "not fit for team mode: the result of the resized program differs" in done.stdout
     assert "will not be stored" in done.stderr
 
 
 def test_a_program_without_openmp_is_not_fit(shim: Path, tmp_path: Path) -> None:
     done = certify(shim, tmp_path, "--no-store", *FEW, "echo", "7")
     assert done.returncode == 5
-    assert "it has no OpenMP runtime" in done.stdout
+    assert "finds no OpenMP runtime" in done.stdout
     assert "coordinator" not in done.stderr
 
 

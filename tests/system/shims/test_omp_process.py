@@ -53,7 +53,7 @@ def thread_count(status: str) -> int:
 def test_programs_without_openmp_get_no_thread(
     launch: Launcher, agent: AgentEnd, command: tuple[str, ...]
 ) -> None:
-    output, errors = launch.start(*command).process.communicate(timeout=20)
+    output, errors = launch.start(*command).process.communicate(timeout=240)
     assert thread_count(output) == 1
     assert errors == ""
     assert agent.poll(ShimMessageType.HELLO, 0.2) is None
@@ -200,7 +200,7 @@ def test_a_forked_child_is_on_its_own(team: Puppet, agent: AgentEnd) -> None:
 def test_exec_into_another_program(team: Puppet, agent: AgentEnd) -> None:
     team.team()
     team.send("exec")
-    output, errors = team.process.communicate(timeout=20)
+    output, errors = team.process.communicate(timeout=240)
     assert thread_count(output) == 1
     assert errors == ""
 
@@ -220,7 +220,7 @@ def test_normal_exit_says_goodbye(team: Puppet, agent: AgentEnd) -> None:
 
 def test_ending_the_main_thread_alone_ends_the_program(team: Puppet) -> None:
     team.send("pthread_exit")
-    assert team.process.wait(timeout=20) == 0
+    assert team.process.wait(timeout=240) == 0
 
 
 def test_status_tells_regions_and_progress(team: Puppet, agent: AgentEnd) -> None:

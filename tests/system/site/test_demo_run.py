@@ -42,9 +42,8 @@ def demo(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
     process.stdout.close()
 
 
-@pytest.mark.timeout(240)
 def test_it_ends_with_a_table_and_a_picture(demo: subprocess.Popen[str], tmp_path: Path) -> None:
-    text, _ = demo.communicate(timeout=230)
+    text, _ = demo.communicate(timeout=800)
     assert demo.returncode == 0, text
     assert "Same jobs, same budget" in text
     assert "The budget was kept at every instant." in text
@@ -54,7 +53,6 @@ def test_it_ends_with_a_table_and_a_picture(demo: subprocess.Popen[str], tmp_pat
     assert not processes_of(tmp_path)
 
 
-@pytest.mark.timeout(120)
 @pytest.mark.parametrize(
     ("when", "number"),
     [
@@ -69,18 +67,18 @@ def test_it_is_interrupted(
     seen = read_until(demo, when)
     demo.send_signal(number)
     try:
-        rest, _ = demo.communicate(timeout=60)
+        rest, _ = demo.communicate(timeout=240)
     except subprocess.TimeoutExpired:
         # Says what it is doing (faulthandler), for whoever has to find out why it does not end.
         demo.send_signal(signal.SIGABRT)
-        rest, _ = demo.communicate(timeout=10)
+        rest, _ = demo.communicate(timeout=240)
     assert demo.returncode == 130, seen + rest
     assert "Interrupted: everything was stopped and all limits are restored." in rest
     assert "Traceback" not in rest
     assert not processes_of(tmp_path)
 
 
-def read_until(process: subprocess.Popen[str], text: str, deadline_s: float = 90.0) -> str:
+def read_until(process: subprocess.Popen[str], text: str, deadline_s: float = 400.0) -> str:
     """What the process prints up to a text."""
     assert process.stdout is not None
     late = threading.Timer(deadline_s, process.kill)

@@ -57,7 +57,7 @@ def report() -> Iterator[dict[str, Any]]:
         line = site.stdout.readline()
         if line:
             yield json.loads(line)
-        _, errors = site.communicate(timeout=60)
+        _, errors = site.communicate(timeout=240)
         assert line, errors
         assert site.returncode == 0, errors
     finally:

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-import pytest
 from system.site.live_site import LiveSite, wait_until
 from system.training.gated import gated, undisturbed
 
 from wattfold.v1 import coordinator_pb2 as pb
 
-pytestmark = pytest.mark.timeout(240)
 EPOCHS = 8
 EPOCH_S = 120.0
 

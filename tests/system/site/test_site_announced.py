@@ -12,7 +12,6 @@ from system.site.live_site import BASE_W, IDLE_W, PACKAGE_W, LiveSite, uw, wait_
 
 from wattfold.v1 import coordinator_pb2 as pb
 
-pytestmark = pytest.mark.timeout(240)
 S = 10**9
 HIGH_W, LOW_W = 110.0, 70.0
 """One node at full power fits the former only."""
@@ -97,5 +96,5 @@ def test_who_announced_what_is_in_the_trail(site: LiveSite) -> None:
     assert first["outcome"] == "done"
     assert f"budget_w={LOW_W:.1f}" in first["detail"]
     refused = site.client.announce_budget
-    with pytest.raises(Exception, match="the least the nodes in use draw"):
+    with pytest.raises(Exception, match="the minimum power of the nodes in use"):
         refused(uw(10), time.time() + 1000)

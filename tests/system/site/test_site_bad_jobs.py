@@ -133,8 +133,8 @@ def test_a_disk_that_is_full_is_an_error_of_the_job_itself(site: LiveSite, tiny_
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["--cores", "64"], "asks for 64 cores of one node; the largest node, n0, has 2"),
-        (["--nodes", "3"], "asks for 3 nodes, there are 2"),
+        (["--cores", "64"], "the job requests 64 cores of one node; the largest node, n0, has 2"),
+        (["--nodes", "3"], "the job requests 3 nodes, but there are only 2"),
         (
             ["--cap", "500"],
             "cap of 500.000 W per node is outside the range of the nodes, 9.000..45",
@@ -150,7 +150,7 @@ def test_what_can_never_be_met_is_refused(site: LiveSite, options: list[str], sa
 
 def test_a_budget_that_the_idle_nodes_exceed_is_refused(site: LiveSite) -> None:
     done = site.wattfold("budget", "set", "40W", check=1)
-    assert "a budget of 40.0 W is below 48.0 W" in done.stderr
+    assert "budget 40.0 W is below 48.0 W" in done.stderr
     assert site.client.power().budget_uw == 1_000_000_000
 
 

@@ -34,7 +34,6 @@ def written_w(site: LiveSite) -> float:
     return 2 * BASE_W + sum(limits_uw) / 1e6
 
 
-@pytest.mark.timeout(180)
 def test_lower_then_higher(site: LiveSite) -> None:
     wait_until("power above the lower budget", lambda: above_low(site))
     since_s, deadline_s = time.time(), 5.0
@@ -72,7 +71,10 @@ def test_the_budget_is_kept_while_the_coordinator_is_killed(site: LiveSite) -> N
 
 
 def test_a_budget_set_by_hand_outlives_the_coordinator(site: LiveSite) -> None:
-    site.wattfold("budget", "set", "100W")
+    since_s = time.time()
+    site.wattfold("budget", "set", "100W", "--deadline", "5s")
+    # The caps of the jobs that have just ended may still be on their way down.
+    site.lowered.append((since_s, time.time() + 5.0))
     site.coordinator.kill()
     site.coordinator.wait()
     site.restart_coordinator()

@@ -14,8 +14,6 @@ from system.site.live_site import ROOT, LiveSite
 
 from wattfold.v1 import common_pb2
 
-pytestmark = pytest.mark.timeout(120)
-
 
 @pytest.fixture(scope="module")
 def site(start_site: Callable[..., LiveSite]) -> LiveSite:
@@ -52,7 +50,7 @@ def test_a_certificate_decides_the_mode_and_outlives_the_coordinator(
 
     program.write_bytes(program.read_bytes() + b"\0")
     other = site.wattfold("submit", "--hold", "--cores", "1-2", str(program), cwd=tmp_path)
-    assert "does not count: it is for another build" in other.stderr
+    assert "does not apply: it belongs to another build" in other.stderr
     explained = site.wattfold("explain", other.stdout.strip()).stdout
-    assert "Resized by mask: the default; the certificate of application 'app'" in explained
+    assert "Resized by mask: default; the certificate of application 'app'" in explained
     site.cancel_all()

@@ -24,7 +24,6 @@ GATED = ROOT / "tests/system/charm/gated.py"
 ENDLESS = ["1000000", "16", "300"]
 
 pytestmark = [
-    pytest.mark.timeout(240),
     pytest.mark.skipif(
         importlib.util.find_spec("charm4py") is None,
         reason="needs charm4py: pip install 'wattfold[charm]'",
@@ -142,11 +141,11 @@ def test_a_program_that_is_late_is_confined_marked_and_followed_later(site: Live
     wait_until("the kernel's masks", lambda: job.masks() == {1})
     late = wait_until("marked", lambda: _if_confined(site.job(job.id)))
     assert late.processor_map == "11"
-    assert late.map_message == "the program has not come to its next step"
+    assert late.map_message == "the program has not reached its next step"
     assert [pe.objects for pe in late.processors] == [4, 4]
     sheet = site.wattfold("show", job.id).stdout
     assert "confined by its mask" in sheet
-    assert "the program has not come to its next step" in sheet
+    assert "the program has not reached its next step" in sheet
     assert "PEs 2 of 2: 11, to change" in site.wattfold("queue").stdout
     gate.touch()
     assert not job.reach("10", [8, 0]).confined

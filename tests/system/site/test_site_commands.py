@@ -11,8 +11,6 @@ from system.site.live_site import LiveSite, wait_until
 
 from wattfold.v1 import coordinator_pb2 as pb
 
-pytestmark = pytest.mark.timeout(120)
-
 
 @pytest.fixture(scope="module")
 def shared(start_site: Callable[..., LiveSite]) -> LiveSite:

@@ -17,7 +17,7 @@ COORDINATOR = {
     "no budget": ("", "no power budget"),
     "node twice": (
         'budget_w = 100\n[[node]]\nid = "a"\naddress = "x"\n[[node]]\nid = "a"\naddress = "y"\n',
-        "node a is named twice",
+        "node a is listed twice",
     ),
     "node is no table": ("budget_w = 100\nnode = 3\n", "[[node]]"),
     "node entries are no tables": ("budget_w = 100\nnode = [1, 2]\n", "must be a table"),
@@ -89,7 +89,7 @@ def test_a_state_directory_that_anyone_can_write(tmp_path: Path) -> None:
     state.chmod(0o777)
     config = tmp_path / "c.toml"
     config.write_text("budget_w = 100\n")
-    said = "can be written by anyone"
+    said = "is writable by every user"
     check_refusal("wattfold-coordinator", config, said, "--state-dir", str(state))
 
 

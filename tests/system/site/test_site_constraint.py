@@ -11,7 +11,6 @@ from system.site.live_site import EXAMPLES, Gate, LiveSite, wait_until
 
 from wattfold.v1 import coordinator_pb2 as pb
 
-pytestmark = pytest.mark.timeout(180)
 S, MIB = 10**9, 1 << 20
 QUEUES = """
 [[queue]]
@@ -80,5 +79,5 @@ def test_units_are_held_to_their_memory(site: LiveSite) -> None:
     ended = site.ended(job_id)
     assert (ended.state, ended.message) == (
         pb.JOB_STATE_FAILED,
-        "over its memory of 100 MiB",
+        "over its memory limit of 100 MiB",
     )

@@ -44,7 +44,7 @@ class Submitter:
 
     def __enter__(self) -> Submitter:
         self._thread.start()
-        assert self.first.wait(20)
+        assert self.first.wait(240)
         return self
 
     def __exit__(self, *_: object) -> None:

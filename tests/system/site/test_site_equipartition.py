@@ -62,7 +62,7 @@ def test_a_least_size_that_does_not_fit_waits_and_says_so(
     first = team(site)
     site.running(first)
     second = team(site, size_min=len(CPUS))
-    reason = "does not fit beside those of all others"
+    reason = "does not fit next to the minimum sizes of the other jobs"
     wait_until("its reason", lambda: reason in site.job(second).reason)
     site.wattfold("cancel", first)
     site.running(second)

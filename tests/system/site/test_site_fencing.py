@@ -77,14 +77,14 @@ def test_a_newer_generation_takes_over(
         assert os.path.exists(f"/proc/{pid}")
     finally:
         second.terminate()
-        assert second.wait(20) == 0
+        assert second.wait(240) == 0
         assert second.stdout is not None
         second.stdout.close()
 
 
 def wait_exit(site: LiveSite) -> int:
     """The exit status of the coordinator, which ends by itself."""
-    return site.coordinator.wait(30)
+    return site.coordinator.wait(240)
 
 
 def started_often(state_dir: Path, epoch: int) -> None:

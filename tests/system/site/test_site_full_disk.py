@@ -62,7 +62,7 @@ def test_the_journal_has_no_room(disk_site: LiveSite, tmp_path: Path) -> None:
         full = fill(head)
         # What room the database has left in its own file is used up first.
         refused = wait_until("a refusal", lambda: refusal(site))
-        assert "not accepted, it could not be stored" in refused
+        assert "not accepted because it could not be stored" in refused
         assert site.job(job_id).state == pb.JOB_STATE_RUNNING
         listed = {job.job_id for job in site.client.list_jobs(include_ended=True).jobs}
         # Ends are facts, not requests: they are taken in and written when there is room.

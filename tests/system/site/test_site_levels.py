@@ -12,7 +12,6 @@ from system.site.live_site import DRAM_W, FLOOR_W, LiveSite, wait_until
 from wattfold.contract.units import uw_from_w
 from wattfold.v1 import coordinator_pb2 as pb
 
-pytestmark = pytest.mark.timeout(300)
 PARM_DRAM = "dram_levels = 3\ndram_rest_w = 1.5\ndram_work_w = 3.5"
 
 
@@ -64,17 +63,17 @@ def test_levels_are_shown_where_there_are_any(site: LiveSite) -> None:
     assert "DRAM -2.0 W (1 job)" in told
     site.client.cancel(levelled)
     site.ended(levelled)
-    assert "by levels" not in site.wattfold("power").stdout
+    assert "DRAM and GPU caps" not in site.wattfold("power").stdout
 
 
 def test_levels_no_node_can_hold_are_refused(site: LiveSite, tmp_path: Path) -> None:
     for options, why in (
         (
             ("--dram-cap", "9"),
-            "DRAM cap of 9.000 W per node is outside what there is, 2.000..5.000",
+            "DRAM cap of 9.000 W per node is outside the range of the nodes, 2.000..5.000",
         ),
-        (("--dram-cap", "1"), "DRAM cap of 1.000 W per node is outside what there is"),
-        (("--gpu-cap", "90"), "a GPU cap of 90.000 W is for jobs with GPUs of their own"),
+        (("--dram-cap", "1"), "DRAM cap of 1.000 W per node is outside the range of the nodes"),
+        (("--gpu-cap", "90"), "a GPU cap of 90.000 W is for jobs with their own GPUs"),
     ):
         told = site.wattfold("submit", *options, "--", "true", cwd=tmp_path, check=None)
         assert told.returncode != 0

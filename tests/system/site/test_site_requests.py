@@ -13,7 +13,6 @@ from system.site.live_site import LiveSite, wait_until
 
 from wattfold.v1 import coordinator_pb2 as pb
 
-pytestmark = pytest.mark.timeout(120)
 AGENT = 'gpus = ["0", "1"]\nfeatures = ["big"]\nmemory_mib = 512\nmemory_limits = "watch"\n'
 QUEUES = '[[queue]]\nname = "default"\n[[queue]]\nname = "short"\npriority = 4\ncores_max = 1\n'
 SHOW = "echo $CUDA_VISIBLE_DEVICES; exec sleep 1000"
@@ -69,7 +68,7 @@ def test_a_job_over_its_memory_has_failed_and_says_why(site: LiveSite) -> None:
     job = site.submit([sys.executable, "-c", eat], memory_bytes=50 << 20)
     ended = site.ended(job)
     assert ended.state == pb.JOB_STATE_FAILED
-    assert ended.message == "over its memory of 50 MiB"
+    assert ended.message == "over its memory limit of 50 MiB"
 
 
 def test_what_no_node_has_is_refused(site: LiveSite, tmp_path: Path) -> None:

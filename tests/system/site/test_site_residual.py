@@ -52,7 +52,7 @@ def test_residual_work_is_shown_where_it_is_and_of_whom(site: LiveSite) -> None:
     assert node.power_source == "zones"
     assert site.shown(stray)["residual"][0]["cpu"] == lost
     assert "above the threshold" in site.wattfold("show", stray).stdout
-    assert f"{stray} still on CPUs {lost}" in site.wattfold("nodes").stdout
+    assert f"{stray} has residual work on CPUs {lost}" in site.wattfold("nodes").stdout
     log = (site.logs / "coordinator.log").read_text()
     assert f"event=residual_alarm node=n0 job={stray}" in log
     site.client.cancel(stray)

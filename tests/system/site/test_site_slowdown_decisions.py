@@ -11,7 +11,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-import pytest
 from system.site.live_site import CPUS, LiveSite
 from system.site.test_site_decisions import NODES, Play
 
@@ -25,8 +24,6 @@ from wattfold.coordinator.policies.slowdown_driven_queue import SlowdownQueue
 from wattfold.coordinator.policies.slowdown_driven_rules import Sharing, SharingRules
 from wattfold.v1 import common_pb2
 from wattfold.v1 import coordinator_pb2 as pb
-
-pytestmark = pytest.mark.timeout(300)
 
 
 class Began(NamedTuple):
@@ -106,7 +103,7 @@ def test_the_same_jobs_start_beside_the_same_mates(start_site: Callable[..., Liv
         sharing=pb.CORE_SHARING_BOTH,
     ).run()
     site.coordinator.send_signal(signal.SIGTERM)
-    assert site.coordinator.wait(30) == 0
+    assert site.coordinator.wait(240) == 0
     replay = Replay()
     replay.read(site.folder / "head" / JOURNAL)
     assert replay.pooled == replay.served

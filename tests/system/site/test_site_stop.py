@@ -34,12 +34,12 @@ def write_limits(site: LiveSite, **limits_w: float) -> None:
 
 def stop_all(site: LiveSite, number: signal.Signals) -> None:
     site.coordinator.send_signal(number)
-    assert site.coordinator.wait(30) == 0
+    assert site.coordinator.wait(240) == 0
     assert not site.coordinator_socket.exists()
     for index in range(2):
         site.agent(index).send_signal(number)
     for index in range(2):
-        assert site.agent(index).wait(30) == 0
+        assert site.agent(index).wait(240) == 0
         assert not site.agent_socket(index).exists()
         assert not (site.agent_socket(index).parent / "shims").exists()
 

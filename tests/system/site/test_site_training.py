@@ -15,7 +15,6 @@ from system.training.gated import EXAMPLE, gated, lose, undisturbed
 from wattfold.coordinator.cli.shared.errors import CliError
 from wattfold.v1 import coordinator_pb2 as pb
 
-pytestmark = pytest.mark.timeout(240)
 AGENT = "emulated_gpus = 2\n"
 EPOCHS = 12
 
@@ -98,8 +97,8 @@ def test_its_epochs_are_measured_on_a_node_alone(site: LiveSite, tmp_path: Path)
 @pytest.mark.parametrize(
     ("spec", "why"),
     [
-        ({"due_at_s": 1e9}, "give a time to come"),
-        ({"features": ["T4"]}, "no node has the feature 'T4'; the GPUs there are: V100"),
+        ({"due_at_s": 1e9}, "give a future time"),
+        ({"features": ["T4"]}, "no node has the feature 'T4'; available GPU models: V100"),
         ({"epochs": 2**31}, "at most 10000000 are taken"),
     ],
 )

@@ -10,7 +10,6 @@ from system.site.live_site import LiveSite, wait_until
 
 from wattfold.v1 import coordinator_pb2 as pb
 
-pytestmark = pytest.mark.timeout(180)
 AGENT = 'gpus = ["0", "1"]\nmemory_mib = 512\nmemory_limits = "watch"\n'
 TELLS = (
     'echo "$WATTFOLD_RANK $WATTFOLD_TASKS $OMP_NUM_THREADS $WATTFOLD_GPUS"'
@@ -68,14 +67,14 @@ def test_a_node_is_held_to_the_memory_of_its_units(site: LiveSite, mib: int, sta
     ended = site.ended(job_id)
     assert ended.state == pb.JobState.Value(f"JOB_STATE_{state}")
     if state == "FAILED":
-        assert ended.message == "over its memory of 200 MiB"
+        assert ended.message == "over its memory limit of 200 MiB"
 
 
 def test_what_cannot_be_is_refused(site: LiveSite) -> None:
     for options, why in (
-        (("--units", "3", "--spread", "apart"), "on as many nodes; 2 nodes hold one"),
+        (("--units", "3", "--spread", "apart"), "on separate nodes; only 2 nodes hold a unit"),
         (("--units", "3", "--memory", "400M"), "all nodes together hold 2"),
-        (("--units", "1", "--gpus", "3"), "3 GPUs for each unit; the most that a node has is 2"),
+        (("--units", "1", "--gpus", "3"), "3 GPUs for each unit; a node has at most 2"),
         (("--units", "1", "--tasks-per-node", "2"), "each unit is one task"),
     ):
         refused = site.wattfold("submit", *options, "--", "true", check=None)

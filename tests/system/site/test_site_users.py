@@ -192,7 +192,7 @@ def test_a_job_of_root_runs_where_root_asks(site: LiveSite) -> None:
 )
 def test_another_account_may_not(site: LiveSite, running: str, command: Sequence[str]) -> None:
     text = refused(OTHER, site, *(word.format(job=running) for word in command))
-    assert f"job {running} is nobody's, not yours" in text
+    assert f"job {running} belongs to nobody; only" in text
     assert site.job(running).state == pb.JOB_STATE_RUNNING
 
 
@@ -239,10 +239,13 @@ def test_its_owner_and_root_see_all_and_may(site: LiveSite, home: Path) -> None:
     [
         (("budget", "set", "900"), "the budget is for operators"),
         (("node", "drain", "n0"), "draining a node is for operators"),
-        (("node", "forget", "n0", "--outside-budget"), "forgetting a node is for operators"),
+        (
+            ("node", "forget", "n0", "--outside-budget"),
+            "removing a node from the ledger is for operators",
+        ),
         (("profile", "delete", "sleep"), "dropping a profile"),
         (("profile", "reset", "of-others"), "dropping a profile"),
-        (("audit", "--user", "root"), "operators only"),
+        (("audit", "--user", "root"), "only operators may see"),
     ],
 )
 def test_what_touches_everybody_is_for_operators(

@@ -77,7 +77,7 @@ class LauncherSite(LiveSite):
         with grpc.insecure_channel(f"unix:{self.agent_socket(index)}") as channel:
             stub = node_agent_pb2_grpc.NodeAgentStub(channel)
             request = node_agent_pb2.ListProcessesRequest()
-            return list(stub.ListProcesses(request, timeout=10).processes)
+            return list(stub.ListProcesses(request, timeout=240).processes)
 
     def pid_on(self, index: int, job_id: str) -> int:
         """The first process of a job on a node."""

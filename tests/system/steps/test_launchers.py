@@ -22,8 +22,6 @@ from wattfold.v1 import coordinator_pb2 as pb
 PROGRAMS = Path(__file__).with_name("programs")
 BOTH_NODES = {"n0", "n1"}
 
-pytestmark = pytest.mark.timeout(240)
-
 
 @dataclass(frozen=True)
 class Mpi:

@@ -6,13 +6,10 @@ import os
 import signal
 import uuid
 
-import pytest
 from system.site.live_site import CPUS, thread_masks, wait_until
 from system.steps.launcher_site import LauncherSite
 
 from wattfold.v1 import coordinator_pb2 as pb
-
-pytestmark = pytest.mark.timeout(180)
 
 
 def mark() -> str:

@@ -48,7 +48,7 @@ def node(installed: Installation) -> Iterator[AgentProcess]:
 
 def take_steps(node: AgentProcess, job: str = "j", **fields: object) -> pb.LaunchResponse:
     """Has the node take the steps of a job of nobody that runs on n0."""
-    address = node.stub.GetInventory(pb.GetInventoryRequest(), timeout=10).steps_address
+    address = node.stub.GetInventory(pb.GetInventoryRequest(), timeout=240).steps_address
     nodes = [
         pb.StepNode(node_id="n0", cpus=1),
         pb.StepNode(node_id=node.node, address=address, cpus=1),
@@ -71,7 +71,7 @@ def shell(
     """The remote shell as an account, with what that account says of the job."""
     folder = node.root / f"folder-{uid}"
     folder.mkdir(exist_ok=True)
-    address = node.stub.GetInventory(pb.GetInventoryRequest(), timeout=10).steps_address
+    address = node.stub.GetInventory(pb.GetInventoryRequest(), timeout=240).steps_address
     (folder / "nodes").write_text(f"n0 - -\n{node.node} {address} -\n")
     (folder / "key").write_bytes(key)
     folder.chmod(0o755)
@@ -92,7 +92,7 @@ def shell(
         cwd="/",
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=240,
         check=False,
     )
 
@@ -110,7 +110,7 @@ def test_another_account_starts_nothing_even_with_the_key(
     assert shell(node, installed, "true", wait_s="30").returncode == 0
     done = shell(node, installed, "touch /tmp/x", uid=OTHER)
     assert done.returncode == 255
-    assert "no step host of job j here" in done.stderr
+    assert "no step host of job j on this node" in done.stderr
 
 
 def test_the_account_itself_starts_nothing_with_a_wrong_key(

@@ -8,12 +8,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from wattfold.coordinator.demo.training_trial import BASE_W
 from wattfold.coordinator.simulation.experiments.andreas.cluster import NODES, load
 
-pytestmark = pytest.mark.timeout(240)
 SCALE, JOBS = 300.0, 3
 HOST_W = 50.0
 """Of package and DRAM."""

@@ -108,9 +108,9 @@ def test_a_call_that_nobody_has_thought_of_is_for_operators() -> None:
 
 def test_a_refusal_says_whose_it_is_and_who_may() -> None:
     assert asked(EVE, "Cancel", spec_of(ADA)) == (
-        "job 1 is ada's, not yours: only ada and operators may cancel it"
+        "job 1 belongs to ada; only ada and operators may cancel it"
     )
-    assert "and who is in the group staff; you are eve" in asked(EVE, "SetBudget")
+    assert "and members of the group staff; you are eve" in asked(EVE, "SetBudget")
 
 
 def test_of_a_job_that_there_is_not_the_handler_tells() -> None:
@@ -165,8 +165,8 @@ def test_a_submission_is_of_who_asks() -> None:
 @pytest.mark.parametrize(
     ("peer", "rules", "why"),
     [
-        (ROOT, JobRules(root_jobs=False), "jobs of root are not taken here"),
-        (replace(ROOT, address="ipv4:1.2.3.4:5"), JobRules(), "over the unix socket only"),
+        (ROOT, JobRules(root_jobs=False), "jobs of root are not accepted here"),
+        (replace(ROOT, address="ipv4:1.2.3.4:5"), JobRules(), "only over the unix socket"),
         (Peer(uid=4_000_000_000, account="4000000000", address=BY_SOCKET), JobRules(), "no name"),
     ],
 )
@@ -188,7 +188,8 @@ def test_keys_are_those_of_an_account() -> None:
 # What others see.
 
 
-def test_of_others_jobs_no_text_is_shown_but_whose_and_why() -> None:
+@pytest.mark.parametrize("attempt", ["start", "resize", "suspend or resume"])
+def test_of_others_jobs_no_text_is_shown_but_whose_and_why(attempt: str) -> None:
     job = pb.Job()
     for field in pb.Job.DESCRIPTOR.fields:
         if field.type == field.TYPE_STRING and not field.is_repeated:
@@ -201,11 +202,11 @@ def test_of_others_jobs_no_text_is_shown_but_whose_and_why() -> None:
     job.processors.add(pid=4711)
     job.shares.add(node_id="n0", cpus="0-1")
     job.job_id, job.user, job.uid = "7", "ada", 0
-    job.reason = "start is tried again: cannot open /SECRET"
+    job.reason = f"retrying to {attempt}: cannot open /SECRET"
     job.spec.size_min = 3
     shown = public(job)
     assert "SECRET" not in str(shown)
-    assert shown.reason == "start is tried again"
+    assert shown.reason == f"retrying to {attempt}"
     assert (shown.job_id, shown.user, shown.uid, shown.spec.size_min) == ("7", "ada", 0, 3)
     assert shown.HasField("uid")
     assert shown.shares[0].node_id == "n0"
@@ -282,7 +283,7 @@ def test_accounts_and_groups_are_looked_up() -> None:
     ("text", "why"),
     [
         ('socket_mode = "0777"', "choose one of 0600, 0660, 0666"),
-        ("socket_mode = 438", "is not a text"),
+        ("socket_mode = 438", "is not a string"),
         ('socket_group = "staff"', 'needs socket_mode = "0660"'),
         ('root_jobs = "no"', "is not true or false"),
         ("root_jobs = 1", "is not true or false"),

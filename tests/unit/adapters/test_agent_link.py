@@ -88,7 +88,7 @@ def linked(
         settings = AgentSettings(telemetry_interval_s=0.05, command_timeout_s=0.5)
         link = AgentLink(N0, address, "", hooks, settings, clock, OwnLag(clock.now_ns))
         try:
-            async with asyncio.timeout(60):
+            async with asyncio.timeout(240):
                 await test(link, posted)
         finally:
             await link.close()

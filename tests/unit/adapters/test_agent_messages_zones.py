@@ -47,7 +47,7 @@ def test_the_model_of_its_gpus_and_how_they_are_held_come_with_a_node() -> None:
     found = node_spec(message, NodeId("n0"))
     assert (found.gpu_model, found.gpu_access) == ("V100", "cgroup v2")
     message.gpu_model = "a model"
-    with pytest.raises(MessageError, match="'a model', is not a word"):
+    with pytest.raises(MessageError, match="the GPU model 'a model' is not a valid name"):
         node_spec(message, NodeId("n0"))
 
 
@@ -65,7 +65,7 @@ def test_what_jobs_use_of_gpus_is_read() -> None:
 
 def test_a_gpu_that_may_draw_anything_is_refused() -> None:
     assert spec().zones[0].cap_uw_max == 700 * W
-    with pytest.raises(MessageError, match="name it in gpu_max_w of its agent"):
+    with pytest.raises(MessageError, match="set it in gpu_max_w of the agent"):
         spec(cap_uw_max=0)
 
 

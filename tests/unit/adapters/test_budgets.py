@@ -65,14 +65,14 @@ def refusal(stage: Stage, budget_w: float, in_s: float) -> str:
         (60, 3.1, ""),
         (80, 0.1, ""),  # It holds what is committed.
         (200, 0.1, ""),
-        (60, 2.9, "60.0 W cannot be kept from .*: 80.0 W are committed, .* up to 3.0 s"),
-        (39, 1000, "a budget of 39.0 W is below 40.0 W, the least"),
+        (60, 2.9, "60.0 W is not possible from .*: 80.0 W are committed, .* up to 3.0 s"),
+        (39, 1000, "budget 39.0 W is below 40.0 W, the minimum power"),
         (0, 1000, "below"),
-        (60, 0, "is 0 s ago: give a time to come"),
+        (60, 0, "is 0 s ago; give a future time"),
         (60, -100, "is 100 s ago"),
-        (60, float("nan"), "ten years ahead at most"),
-        (60, float("inf"), "ten years ahead at most"),
-        (60, 11 * 366 * 86400, "ten years ahead at most"),
+        (60, float("nan"), "at most ten years ahead"),
+        (60, float("inf"), "at most ten years ahead"),
+        (60, 11 * 366 * 86400, "at most ten years ahead"),
     ],
 )
 def test_what_cannot_be_kept_is_refused_with_what_it_would_take(
@@ -94,10 +94,10 @@ def test_of_a_silent_node_the_lease_has_to_run_out() -> None:
 def test_one_for_a_time_and_so_many_in_all() -> None:
     stage = site()
     stage.send(ev.BudgetAnnounced(at_ns=100 * S, budget_uw=60 * W))
-    assert "cancel that one first" in refusal(stage, 70, 100)
+    assert "cancel it first" in refusal(stage, 70, 100)
     for number in range(1, ANNOUNCED_MAX):
         stage.send(ev.BudgetAnnounced(at_ns=(100 + number) * S, budget_uw=60 * W))
-    assert "no more are taken" in refusal(stage, 70, 99)
+    assert "the limit of 256 announced budgets is reached" in refusal(stage, 70, 99)
 
 
 def test_power_shows_what_is_announced_and_what_is_on_its_way() -> None:
@@ -136,10 +136,10 @@ def test_what_becomes_impossible_is_told_once(caplog: pytest.LogCaptureFixture) 
             log.look(stage.core.state)
         (told,) = caplog.messages
         assert "event=budget_ahead_impossible" in told or "budget_ahead_impossible" in told
-        assert "nodes draw at least 60.0 W by now" in told
+        assert "nodes now need at least 60.0 W" in told
         (one,) = stage.core.state.announced
         message = announced_message(stage.core.state, one, FixedClock(stage))
-        assert "nodes draw at least 60.0 W by now" in message.obstacle
+        assert "nodes now need at least 60.0 W" in message.obstacle
         caplog.clear()
         stage.order("n2", ev.NodeOrder.FORGET_OUTSIDE)
         stage.silent("n2")
@@ -160,11 +160,11 @@ def test_announced_and_taken_back_over_the_wire(tmp_path: Path) -> None:
             assert (made.number, made.budget_uw) == (1, 500 * W)
             assert abs(made.at_s - at_s) < 0.01
             assert len((await site.stub.GetPower(pb.GetPowerRequest())).announced) == 1
-            with pytest.raises(grpc.aio.AioRpcError, match="cancel that one first"):
+            with pytest.raises(grpc.aio.AioRpcError, match="cancel it first"):
                 await site.stub.AnnounceBudget(request)
             taken = await site.stub.CancelBudget(pb.CancelBudgetRequest(number=1))
             assert taken.cancelled.number == 1
-            with pytest.raises(grpc.aio.AioRpcError, match="there are: none") as caught:
+            with pytest.raises(grpc.aio.AioRpcError, match="announced: none") as caught:
                 await site.stub.CancelBudget(pb.CancelBudgetRequest(number=1))
             assert caught.value.code() is grpc.StatusCode.NOT_FOUND
 

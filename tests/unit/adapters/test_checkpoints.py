@@ -36,7 +36,7 @@ def started_from(path: Path) -> tuple[State, int]:
 
 def test_a_checkpoint_beside_the_loop_is_the_state_with_all_that_travels(tmp_path: Path) -> None:
     async def go() -> State:
-        async with ApiSite(tmp_path) as site, asyncio.timeout(60):
+        async with ApiSite(tmp_path) as site, asyncio.timeout(240):
             feed = ReplicaFeed(site.worker, lambda: site.core.state, whole)
             site.service.followers.append(feed.note)
             state = site.core.state
@@ -69,7 +69,7 @@ def test_every_so_many_events_one_is_asked_for(tmp_path: Path) -> None:
             nonlocal asked
             asked += 1
 
-        async with ApiSite(tmp_path) as site, asyncio.timeout(60):
+        async with ApiSite(tmp_path) as site, asyncio.timeout(240):
             site.service.begin_checkpoint = begin
             for _ in range(2 * CHECKPOINT_EVERY):
                 site.service.post(ev.TimePassed())

@@ -140,7 +140,7 @@ def test_fifo(tmp_path: Path) -> None:
         ('budget_w = "3"', "c.toml, line 1: budget_w = '3' is not a number"),
         ("budget_w = true", "c.toml, line 1: budget_w = True is not a number"),
         ("[parm]\nlevels = 2.5", "c.toml, line 2: parm.levels = 2.5 is not a whole number"),
-        ("listen = 3", "c.toml, line 1: listen = 3 is not a text"),
+        ("listen = 3", "c.toml, line 1: listen = 3 is not a string"),
         ("budget_w = 0", "c.toml, line 1: budget_w = 0 W is outside 1..1e+09 W"),
         ("budget_w = nan", "c.toml, line 1: budget_w = nan W is outside 1..1e+09 W"),
         ("lease_s = 3601", "c.toml, line 1: lease_s = 3601 s is outside 1..3600 s"),
@@ -158,13 +158,13 @@ def test_fifo(tmp_path: Path) -> None:
         ),
         (
             '[placement]\nstrategy = "cuboid"',
-            "c.toml, line 2: placement: strategy cuboid needs torus = [X, Y, Z], the sides that it "
-            "finds boxes in",
+            "c.toml, line 2: placement: strategy cuboid needs torus = [X, Y, Z], the sides "
+            "of the torus",
         ),
         (
             "[placement]\ntorus = [2, 0]",
-            "c.toml, line 2: placement: torus = [2, 0] must have 1..6 sides of at least 1 and at "
-            "most 1000000 places",
+            "c.toml, line 2: placement: torus = [2, 0] must have 1..6 sides, each at least "
+            "1, and at most 1000000 places",
         ),
         (
             "[placement]\ntorus = [2.0]",
@@ -172,7 +172,7 @@ def test_fifo(tmp_path: Path) -> None:
         ),
         (
             '[placement]\nstrategy = "cuboid"\ntorus = [2, 2]',
-            "c.toml, line 2: placement: strategy cuboid needs [[node]] with places",
+            "c.toml, line 2: placement: strategy cuboid needs [[node]] tables with places",
         ),
         (
             torus_of_two("[0, 0]", ""),
@@ -185,19 +185,22 @@ def test_fifo(tmp_path: Path) -> None:
         ),
         (
             torus_of_two("[0, 1]", "[0, 1]"),
-            "c.toml, line 11: node b has the place [0, 1] of node a",
+            "c.toml, line 11: node b has the same place, [0, 1], as node a",
         ),
         (
             'predict = "mean"',
             "c.toml, line 1: predict = 'mean'; choose one of user, last-two, regression",
         ),
-        ("[node]\nid = 'a'", "c.toml, line 1: nodes are given as [[node]] with id and address"),
+        ("[node]\nid = 'a'", "c.toml, line 1: nodes must be [[node]] tables with id and address"),
         ("node = ['a']", "c.toml, line 1: node.... must be a table"),
-        ("[[node]]\nid = 'a b'\naddress = 'x'", "c.toml, line 2: node 'a b' at 'x' needs both"),
-        ("[[node]]\nid = 'a'", "c.toml, line 2: node 'a' at '' needs both"),
+        (
+            "[[node]]\nid = 'a b'\naddress = 'x'",
+            "c.toml, line 2: node 'a b' at 'x' needs a valid id and an address",
+        ),
+        ("[[node]]\nid = 'a'", "c.toml, line 2: node 'a' at '' needs a valid id and an address"),
         (
             "[[node]]\nid = 'a'\naddress = 'x'\n[[node]]\nid = 'a'\naddress = 'y'",
-            "c.toml, line 5: node a is named twice",
+            "c.toml, line 5: node a is listed twice",
         ),
     ],
 )
@@ -214,7 +217,7 @@ def test_flags_name_the_command_line(tmp_path: Path) -> None:
         "command line: budget_w = 0 W is outside 1..1e+09 W"
     )
     assert complaint(tmp_path, "", nodes=["n0"]) == "command line: --node 'n0' is not ID=ADDRESS"
-    assert "named twice" in complaint(tmp_path, "", nodes=["a=x", "a=y"])
+    assert "listed twice" in complaint(tmp_path, "", nodes=["a=x", "a=y"])
 
 
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:

@@ -126,7 +126,7 @@ def run(path: Path, scenario: str, spec: JobSpec | None = None) -> Site:
         site = Site(path, spec)
         task = asyncio.create_task(site.service.run())
         try:
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(240):
                 await SCENARIOS[scenario](site)
         finally:
             task.cancel()

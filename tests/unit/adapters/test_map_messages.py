@@ -60,7 +60,7 @@ def test_the_map_and_its_pes_are_told() -> None:
     assert [pe.objects for pe in job.processors] == [8, 8, 0, 0]
     assert [pe.pid for pe in job.processors] == [100, 101, 102, 103]
     assert statements(job) == [
-        "Its objects may be on 2 of its 4 PEs (1100), one for each core it holds.",
+        "Its objects may be on 2 of its 4 PEs (1100), one PE for each of its cores.",
         "Residual PEs: 2, with 16 MiB; they take part in reductions and are never slowed.",
     ]
 
@@ -77,7 +77,7 @@ def test_what_does_not_follow_is_confined_and_says_why() -> None:
     assert job.confined
     assert not job.map_applied
     assert statements(job)[1:] == [
-        "That is not the map ordered last: the program has not come to its next step.",
+        "This is not the last requested map: the program has not come to its next step.",
         "Processes left over from restarts: 2.",
     ]
 
@@ -139,7 +139,7 @@ def test_nodes_where_a_job_is_resident_are_told_apart() -> None:
         ("n1", "", True),
     ]
     assert statements(message) == [
-        "It may take n1 again while it runs: it has processes there, residual ones, and no cores."
+        "It has residual processes but no cores on n1; it may get cores there again while it runs."
     ]
     node = node_message(stage.core.state, stage.core.state.nodes[NodeId("n1")], None)
     assert (list(node.job_ids), list(node.resident_job_ids)) == ([], ["a"])

@@ -82,7 +82,7 @@ def door(tmp_path: Path, behind: Behind) -> Iterator[PeerDoor]:
 
 def called(tmp_path: Path) -> socket.socket:
     connection = socket.socket(socket.AF_UNIX)
-    connection.settimeout(30)
+    connection.settimeout(240)
     connection.connect(str(tmp_path / "door.sock"))
     return connection
 

@@ -121,7 +121,7 @@ def test_a_promise_is_kept_with_its_job_and_told_to_the_next_plan() -> None:
     assert view.promise == job.promise == Promise(50 * S, (NodeId("n0"),))
     assert job_without_spec(job, Observations(), Clock(), 0).start_promised
     (said,) = start_statements(job, 1 * S)
-    assert said.startswith("Promised to start in 49 s")
+    assert said.startswith("Start planned in 49 s")
     again = codec.load_state(codec.dump_state(stage.core.state))
     assert again.jobs[JobId("a")].promise == job.promise
 

@@ -33,7 +33,7 @@ def test_which_queue_a_job_is_for() -> None:
     assert queue_of("short", BOTH) is SHORT
     with pytest.raises(InvalidRequestError, match=r"^no queue 'x'; there are: default, short$"):
         queue_of("x", BOTH)
-    with pytest.raises(InvalidRequestError, match=r"^no queue 'x'; this site has none$"):
+    with pytest.raises(InvalidRequestError, match=r"^no queue 'x'; this site has no queues$"):
         queue_of("x", {})
 
 
@@ -58,9 +58,9 @@ def test_a_job_is_taken_in_with_the_priority_of_its_queue() -> None:
 def test_a_job_that_is_too_large() -> None:
     with pytest.raises(InvalidRequestError) as caught:
         queued(job_spec(1, 9), SHORT)
-    assert str(caught.value) == "asks for up to 9 cores; queue short takes 8 cores at most"
+    assert str(caught.value) == "the job requests up to 9 cores; queue short allows at most 8 cores"
     assert queued(job_spec(9, 9, unit=SizeUnit.NODES), SHORT).queue == "short"
-    with pytest.raises(InvalidRequestError, match="queue short takes 2 nodes at most"):
+    with pytest.raises(InvalidRequestError, match="queue short allows at most 2 nodes"):
         queued(job_spec(3, 3, unit=SizeUnit.NODES), replace(SHORT, nodes_max=2))
 
 
@@ -128,10 +128,10 @@ def test_queues_that_pre_empt_others(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("[[queue]]\npriority = 2", "line 1: queue '' needs a name of its own"),
+        ("[[queue]]\npriority = 2", "line 1: queue '' needs a valid, unique name"),
         (
             "[[queue]]\nname = 'a'\n[[queue]]\nname = 'a'",
-            "line 4: queue 'a' needs a name of its own",
+            "line 4: queue 'a' needs a valid, unique name",
         ),
         ("[[queue]]\nname = 'a'\npriorty = 2", "did you mean queue.priority?"),
         ("[[queue]]\nname = 'a'\npriority = 0", "queue.priority = 0 is outside"),
@@ -142,12 +142,15 @@ def test_queues_that_pre_empt_others(tmp_path: Path) -> None:
             "time_limit_s = 9 s is above time_limit_max_s = 3 s",
         ),
         ("[[queue]]\nname = 'a'\npreempts = 'b'", "queue.preempts = 'b' is not a list"),
-        ("[[queue]]\nname = 'a'\npreempts = [1]", "preempts = [1] must be names"),
-        ("[[queue]]\nname = 'a'\npreempts = ['x']", "line 3: queue a pre-empts 'x', which is none"),
-        ("[[queue]]\nname = 'a'\npreempts = ['a']", "queue a pre-empts itself, or one that"),
+        ("[[queue]]\nname = 'a'\npreempts = [1]", "preempts = [1] must be a list of names"),
+        (
+            "[[queue]]\nname = 'a'\npreempts = ['x']",
+            "line 3: queue a preempts 'x', which does not exist",
+        ),
+        ("[[queue]]\nname = 'a'\npreempts = ['a']", "queue a preempts itself, directly"),
         (
             "[[queue]]\nname = 'a'\npreempts = ['b']\n[[queue]]\nname = 'b'\npreempts = ['a']",
-            "queue a pre-empts itself, or one that pre-empts it",
+            "queue a preempts itself, directly or through other queues",
         ),
     ],
 )

@@ -118,19 +118,22 @@ def test_nodes_by_number_are_those_that_are_free_at_the_start() -> None:
     ("fields", "why"),
     [
         ({"name": "a b"}, "reservation 'a b': use 1-63 of"),
-        ({}, "name the nodes, or say how many; one of the two"),
-        ({"node_ids": ["n0"], "count": 1}, "name the nodes, or say how many"),
+        ({}, "give either the nodes or their number"),
+        ({"node_ids": ["n0"], "count": 1}, "give either the nodes or their number"),
         ({"node_ids": ["n0"], "features": ["big"]}, "give --count, not --nodes"),
         ({"node_ids": ["n0", "n9"]}, "no node 'n9'; there are: n0, n1, n2"),
-        ({"count": 4}, "asks for 4 nodes, there are 3"),
-        ({"count": 2, "features": ["big"]}, "asks for 2 nodes with big, there are 1"),
-        ({"count": 1, "end_s": 100}, "is not a second after its start"),
-        ({"count": 1, "end_s": 50}, "is not a second after its start"),
-        ({"count": 1, "start_s": -100}, "its start is 100 s ago"),
-        ({"count": 1, "end_s": float("inf")}, "ten years ahead at most"),
-        ({"count": 1, "maintenance": False}, "nobody could use it"),
-        ({"count": 1, "users": ["x"]}, "a maintenance window is for no job"),
-        ({"count": 1, "maintenance": False, "users": ["no-such-one"]}, "no account 'no-such-one'"),
+        ({"count": 4}, "4 nodes are requested, but there are only 3"),
+        ({"count": 2, "features": ["big"]}, "2 nodes with big are requested, but there are only 1"),
+        ({"count": 1, "end_s": 100}, "must be at least one second after the start"),
+        ({"count": 1, "end_s": 50}, "must be at least one second after the start"),
+        ({"count": 1, "start_s": -100}, "the start is 100 s ago"),
+        ({"count": 1, "end_s": float("inf")}, "within the next ten years"),
+        ({"count": 1, "maintenance": False}, "no job could use the reservation"),
+        ({"count": 1, "users": ["x"]}, "a maintenance window admits no jobs"),
+        (
+            {"count": 1, "maintenance": False, "users": ["no-such-one"]},
+            "account 'no-such-one' does not exist",
+        ),
         ({"count": 1, "maintenance": False, "queue": "red"}, "no queue 'red'; there are: blue"),
         ({"count": 1, "reason": "x" * 201}, "at most 200 printable characters"),
     ],
@@ -143,10 +146,12 @@ def test_two_do_not_keep_the_same_node_at_the_same_time() -> None:
     asking = Asking(site())
     asking.made(node_ids=["n0"])
     assert asking.complaint(name="s", node_ids=["n1", "n0"], start_s=199, end_s=300).startswith(
-        "node n0 is kept already: maintenance (r) from"
+        "node n0 is already reserved: maintenance (r) from"
     )
-    assert "2 of 3 are left beside maintenance (r)" in asking.complaint(name="s", count=3)
-    assert "there is a reservation r already" in asking.complaint(node_ids=["n1"])
+    assert "only 2 of 3 are free of other reservations: maintenance (r)" in asking.complaint(
+        name="s", count=3
+    )
+    assert "reservation r already exists" in asking.complaint(node_ids=["n1"])
     assert asking.made(name="s", node_ids=["n0"], start_s=200, end_s=300).nodes == ("n0",)
 
 
@@ -184,18 +189,18 @@ def test_a_job_that_can_run_in_it() -> None:
         (
             job_spec(reservation="r"),
             {"maintenance": True, "users": []},
-            "r is a maintenance window: no job runs in it",
+            "r is a maintenance window; no job may use it",
         ),
         (
             job_spec(reservation="r", user=ME, limit_ns=161 * S),
             {},
-            "its time limit is 161 s; of reservation r",
+            "its time limit is 161 s, but only 100 s of reservation r",
         ),
         (job_spec(reservation="r", user=ME, time_ns=161 * S), {}, "its estimate is 161 s"),
         (
             job_spec(3, 3, unit=SizeUnit.NODES, reservation="r", user=ME),
             {},
-            "in reservation r: asks for 3 nodes, there are 2",
+            "in reservation r: the job requests 3 nodes, but there are only 2",
         ),
         (
             job_spec(reservation="r", user=ME, features=("big",)),
@@ -207,7 +212,7 @@ def test_a_job_that_can_run_in_it() -> None:
                 2, 2, unit=SizeUnit.UNITS, unit_cores=999, kind=RIGID, reservation="r", user=ME
             ),
             {},
-            "in reservation r: asks for units of 999 cores; the largest node",
+            "in reservation r: the job requests units of 999 cores; the largest node",
         ),
         (
             job_spec(
@@ -221,7 +226,8 @@ def test_a_job_that_can_run_in_it() -> None:
                 user=ME,
             ),
             {},
-            "in reservation r: asks for 3 units of 1 core on as many nodes; 2 nodes hold one",
+            "in reservation r: the job requests 3 units of 1 core on separate nodes; only 2 nodes "
+            "hold a unit",
         ),
     ],
 )
@@ -274,11 +280,11 @@ async def made_listed_cancelled(tmp_path: Path) -> None:
         with pytest.raises(grpc.aio.AioRpcError) as refused:
             await api.stub.Submit(pb.SubmitRequest(spec=spec))
         assert refused.value.code() is grpc.StatusCode.INVALID_ARGUMENT
-        assert refused.value.details() == "r is a maintenance window: no job runs in it"
-        with pytest.raises(grpc.aio.AioRpcError, match="there is a reservation r already"):
+        assert refused.value.details() == "r is a maintenance window; no job may use it"
+        with pytest.raises(grpc.aio.AioRpcError, match="reservation r already exists"):
             await api.stub.Reserve(asked)
         await api.stub.CancelReservation(pb.CancelReservationRequest(name="r"))
-        with pytest.raises(grpc.aio.AioRpcError, match="no reservation 'r'; there is none"):
+        with pytest.raises(grpc.aio.AioRpcError, match="no reservation 'r'; there are none"):
             await api.stub.CancelReservation(pb.CancelReservationRequest(name="r"))
         answer = await api.stub.ListReservations(pb.ListReservationsRequest())
         assert list(answer.reservations) == []
@@ -292,4 +298,4 @@ def test_jobs_of_the_plan_are_told_where_they_stand() -> None:
     stage.need_plan()
     stage.plan(on("a", "n0:0-1"))
     told = f"node n0 is reserved for maintenance (r) {one.when}"
-    assert stage.job("a").reason == f"left out of the last plan: {told}"
+    assert stage.job("a").reason == f"omitted from the last plan: {told}"

@@ -89,7 +89,7 @@ def test_an_alarm_is_logged_when_it_begins_and_when_it_ends(caplog):
 
 @pytest.mark.parametrize(("cpu", "load"), [(70_000, 0.1), (1, float("inf")), (1, -0.1)])
 def test_what_cannot_be_is_refused(cpu, load):
-    with pytest.raises(MessageError, match="residual work"):
+    with pytest.raises(MessageError, match="a residual load of"):
         heard(residual_of((cpu, load)))
 
 

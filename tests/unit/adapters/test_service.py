@@ -86,7 +86,7 @@ def run(path: Path, test: Callable[[Bench], Coroutine[Any, Any, None]]) -> Bench
         bench = Bench(path / "journal.sqlite")
         task = asyncio.create_task(bench.service.run())
         try:
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(240):
                 await test(bench)
         finally:
             task.cancel()

@@ -34,7 +34,7 @@ def test_keys_are_the_same_after_a_restart_and_of_one_job_each(tmp_path: Path) -
 def test_a_secret_others_can_read_or_that_was_cut_is_refused(tmp_path: Path) -> None:
     step_keys(tmp_path)
     (tmp_path / SECRET_NAME).chmod(0o640)
-    with pytest.raises(StepSecretError, match="chmod 600"):
+    with pytest.raises(StepSecretError, match="change its mode to 0600"):
         step_keys(tmp_path)
     (tmp_path / SECRET_NAME).chmod(0o600)
     (tmp_path / SECRET_NAME).write_bytes(b"short")

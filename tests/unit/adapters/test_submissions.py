@@ -64,10 +64,12 @@ def test_what_lets_a_job_be_started_again() -> None:
 
 
 def test_attempts_and_snapshots_within_reason() -> None:
-    assert "100 further attempts; at most 99" in complaint(requeue_max=100)
-    assert "signal 9 cannot tell a job to write a snapshot" in complaint(snapshot_signal=9)
+    assert "100 further attempts exceed the limit of 99" in complaint(requeue_max=100)
+    assert "signal 9 cannot request a snapshot" in complaint(snapshot_signal=9)
     assert "signal 99" in complaint(snapshot_signal=99)
-    assert "grace time of 3601 s is above 3600 s" in complaint(snapshot_grace_ns=3601 * 10**9)
+    assert "grace time of 3601 s is above the limit of 3600 s" in complaint(
+        snapshot_grace_ns=3601 * 10**9
+    )
     assert "at most 4096 characters" in complaint(snapshot_dir="x" * 4097)
 
 
@@ -79,7 +81,7 @@ def test_units_that_go_on_from_a_snapshot_are_put_back_and_others_must_be_resiza
     moldable = {"kind": pb.JOB_KIND_MOLDABLE, "size_max": 4}
     assert job_spec(message(**restart, **units, **moldable)).mode is ResizeMode.RESTART
     assert "keeps its size" in complaint(**restart, **moldable)
-    assert "at most 10000000 are taken" in complaint(epochs=2**31)
+    assert "exceed the limit of 10000000" in complaint(epochs=2**31)
 
 
 def test_everything_comes_back() -> None:
@@ -138,13 +140,13 @@ def test_the_greatest_size_is_the_least_one_if_not_given() -> None:
     [
         ({"argv": []}, "no command given"),
         ({"argv": [""]}, "no command given"),
-        ({"argv": ["x"] * 4097}, "4097 arguments, at most 4096 are taken"),
+        ({"argv": ["x"] * 4097}, "4097 arguments exceed the limit of 4096"),
         ({"app": "a b"}, "application name 'a b': use 1-63 of A-Z a-z 0-9 . _ -"),
         ({"name": "x" * 101}, "job name '" + "x" * 40 + "': at most 100 printable characters"),
         ({"name": "a\nb"}, "job name 'a\\nb': at most 100 printable characters"),
         (
             {"size_min": 3, "size_max": 2, "kind": pb.JOB_KIND_MOLDABLE},
-            "size 3-2: the least size is above the greatest",
+            "size 3-2: the minimum is above the maximum",
         ),
         ({"size_min": 1, "size_max": 2}, "a rigid job has one size, not 1-2"),
         (
@@ -155,17 +157,18 @@ def test_the_greatest_size_is_the_least_one_if_not_given() -> None:
         ({"priority": -1.0}, "priority -1.0 is outside 0..1000"),
         ({"priority": 1001.0}, "priority 1001.0 is outside 0..1000"),
         ({"priority": float("nan")}, "priority nan is outside 0..1000"),
-        ({"kind": 99}, "kind, size unit or resize mode is of a newer version"),
-        ({"unit": 99}, "kind, size unit or resize mode is of a newer version"),
-        ({"mode": 99}, "kind, size unit or resize mode is of a newer version"),
-        ({"sharing": 99}, "what it says of sharing cores is of a newer version"),
+        ({"kind": 99}, "this version does not know the kind, size unit or resize mode"),
+        ({"unit": 99}, "this version does not know the kind, size unit or resize mode"),
+        ({"mode": 99}, "this version does not know the kind, size unit or resize mode"),
+        ({"sharing": 99}, "this version does not know the core sharing of the job"),
         (
             {"sharing": pb.CORE_SHARING_BORROW},
-            "a rigid job has all cores it asks for: to borrow it must be moldable or malleable",
+            "a rigid job has all its requested cores; only moldable and malleable jobs can "
+            "borrow cores",
         ),
         (
             {"sharing": pb.CORE_SHARING_LEND, "kind": pb.JOB_KIND_MOLDABLE},
-            "a moldable job keeps its cores while it runs: to lend it must be malleable",
+            "a moldable job keeps its cores while it runs; only malleable jobs can lend cores",
         ),
         (
             {
@@ -173,7 +176,8 @@ def test_the_greatest_size_is_the_least_one_if_not_given() -> None:
                 "kind": pb.JOB_KIND_MALLEABLE,
                 "mode": common_pb2.RESIZE_MODE_FIXED,
             },
-            "in mode fixed a job keeps its cores while it runs: to lend it needs mode mask or team",
+            "a job in mode fixed keeps its cores while it runs; use mode mask or team to "
+            "lend cores",
         ),
         (
             {
@@ -181,32 +185,32 @@ def test_the_greatest_size_is_the_least_one_if_not_given() -> None:
                 "kind": pb.JOB_KIND_MALLEABLE,
                 "exclusive": True,
             },
-            "an exclusive job shares its nodes with nobody",
+            "an exclusive job does not share its nodes",
         ),
         (
             {"mode": common_pb2.RESIZE_MODE_MAP, "unit": pb.SIZE_UNIT_NODES},
-            "a rigid job keeps its nodes: mode map over nodes is for malleable jobs, give a range "
-            "of sizes such as --nodes 1-4",
+            "a rigid job keeps its nodes; mode map over nodes is for malleable jobs: give a "
+            "range of sizes such as --nodes 1-4",
         ),
         (
             OVER_NODES | {"mode": common_pb2.RESIZE_MODE_REBUILD},
-            "a Charm++ program that restarts at another size numbers its PEs anew, so what is left "
-            "on a node that it gives back cannot be told: mode rebuild is for jobs on --cores, "
-            "over nodes use --resize map or restart",
+            "mode rebuild is for jobs on --cores: a restarted Charm++ program renumbers its "
+            "PEs, so residual processes on released nodes could not be identified. Over "
+            "nodes use --resize map or restart",
         ),
         (
             OVER_NODES | {"tasks_per_node": 2},
-            "a job of mode map has a PE for each of its cores: leave --tasks-per-node out",
+            "a job of mode map has a PE for each of its cores; omit --tasks-per-node",
         ),
         (
             OVER_NODES | {"sharing": pb.CORE_SHARING_LEND},
-            "a job of mode map over nodes has its nodes whole, and leaves processes on those it "
-            "gives back: it neither shares cores nor is exclusive",
+            "a job of mode map over nodes uses whole nodes and leaves processes on released "
+            "nodes, so it can neither share cores nor be exclusive",
         ),
         (
             OVER_NODES | {"memory_bytes": 1},
-            "a job of mode map over nodes gives them back without its processes: what it has of "
-            "memory and GPUs there could not be kept for it; leave --memory and --gpus out",
+            "a job of mode map over nodes releases nodes without ending its processes "
+            "there, so memory and GPUs cannot stay reserved for it; omit --memory and --gpus",
         ),
     ],
 )
@@ -215,7 +219,9 @@ def test_a_refusal_says_why(fields: dict[str, Any], text: str) -> None:
 
 
 def test_a_large_environment_is_refused() -> None:
-    with pytest.raises(InvalidRequestError, match=r"^environment of 1048577 bytes, limit 1048576 "):
+    with pytest.raises(
+        InvalidRequestError, match=r"^environment of 1048577 bytes exceeds the limit of 1048576 "
+    ):
         launch_data(message(env={"A": "x" * (1 << 20)}))
 
 
@@ -230,8 +236,8 @@ NODES = [node("n0", 2).spec, node("n1", 4, floor_w=20, max_w=40).spec]
 @pytest.mark.parametrize(
     ("wanted", "text"),
     [
-        ({"size_min": 5}, "asks for 5 cores of one node; the largest node, n1, has 4"),
-        ({"size_min": 3, "unit": SizeUnit.NODES}, "asks for 3 nodes, there are 2"),
+        ({"size_min": 5}, "the job requests 5 cores of one node; the largest node, n1, has 4"),
+        ({"size_min": 3, "unit": SizeUnit.NODES}, "the job requests 3 nodes, but there are only 2"),
         (
             {"cap_uw": 15 * W},
             "cap of 15.000 W per node is outside the range of the nodes, 16.000..45.000 W",
@@ -273,31 +279,31 @@ GPU_NODES = [
     [
         (
             {"memory_bytes": 9 << 30},
-            "asks for 9 GiB of memory on a node; the most that one has is 8 GiB",
+            "the job requests 9 GiB of memory on a node; a node has at most 8 GiB",
         ),
-        ({"gpus": 3}, "asks for 3 GPUs on a node; the most that one has is 2"),
+        ({"gpus": 3}, "the job requests 3 GPUs on a node; a node has at most 2"),
         ({"features": ("gone",)}, "no node has the feature 'gone'"),
-        ({"among": ("n9",)}, "there is no node 'n9'"),
+        ({"among": ("n9",)}, "node 'n9' does not exist"),
         (
             {"among": ("SECOND",), "features": ("big",)},
             "no node has the feature 'big'",
         ),
         (
             {"among": ("SECOND",), "unit": SizeUnit.NODES, "size_min": 2, "size_max": 2},
-            "asks for 2 nodes among those it names with 0 MiB of memory and 0 GPUs each; "
-            "there are 1",
+            "the job requests 2 nodes of its --among list with 0 MiB of memory and 0 GPUs "
+            "each; there are only 1",
         ),
         (
             {"features": ("big",), "memory_bytes": 5 << 30},
-            "asks for 5 GiB of memory on a node; the most that one has is 4 GiB",
+            "the job requests 5 GiB of memory on a node; a node has at most 4 GiB",
         ),
         (
             {"gpus": 1, "memory_bytes": 5 << 30},
-            "asks for 1 node with 5 GiB of memory and 1 GPU each; there are 0",
+            "the job requests 1 node with 5 GiB of memory and 1 GPU each; there are only 0",
         ),
         (
             {"gpus": 1, "unit": SizeUnit.NODES, "size_min": 2, "size_max": 2},
-            "asks for 2 nodes with 0 MiB of memory and 1 GPU each; there are 1",
+            "the job requests 2 nodes with 0 MiB of memory and 1 GPU each; there are only 1",
         ),
     ],
 )
@@ -330,7 +336,7 @@ def test_a_time_that_is_over_is_no_time_to_be_done_by() -> None:
     soon_s = clock.wall_s(clock.now_ns()) + 60
     assert clock.wall_s(due_ns(message(due_at_s=soon_s), clock)) == pytest.approx(soon_s)
     assert due_ns(message(), clock) == -1
-    with pytest.raises(InvalidRequestError, match="it was due 60 s ago"):
+    with pytest.raises(InvalidRequestError, match="the due date is 60 s ago"):
         due_ns(message(due_at_s=soon_s - 120), clock)
 
 
@@ -356,17 +362,25 @@ def levelled_node() -> NodeSpec:
 @pytest.mark.parametrize(
     ("nodes", "wanted", "why"),
     [
-        ("bare", {"dram_uw": 9 * W}, "a DRAM cap of 9.000 W: no node has DRAM that can be capped"),
-        ("bare", {"gpu_uw": 9 * W}, "a GPU cap of 9.000 W: no node has GPUs that can be capped"),
+        (
+            "bare",
+            {"dram_uw": 9 * W},
+            "a DRAM cap of 9.000 W is not possible: no node has DRAM with a power cap",
+        ),
+        (
+            "bare",
+            {"gpu_uw": 9 * W},
+            "a GPU cap of 9.000 W is not possible: no node has GPUs with a power cap",
+        ),
         (
             "full",
             {"dram_uw": 7 * W},
-            "DRAM cap of 7.000 W per node is outside what there is, 8.000..24.000 W",
+            "DRAM cap of 7.000 W per node is outside the range of the nodes, 8.000..24.000 W",
         ),
         (
             "full",
             {"gpu_uw": 91 * W},
-            "GPU cap of 91.000 W per GPU is outside what there is, 50.000..90.000 W",
+            "GPU cap of 91.000 W per GPU is outside the range of the nodes, 50.000..90.000 W",
         ),
     ],
 )
@@ -408,7 +422,7 @@ def test_levels_are_taken_and_told() -> None:
     assert spec_message(predicted, Clock()).predicted_uw == 93 * W
     assert job_spec(message()).levels is PLAIN
     assert complaint(gpu_cap_uw=70 * W) == (
-        "a GPU cap of 70.000 W is for jobs with GPUs of their own: ask for --gpus"
+        "a GPU cap of 70.000 W is for jobs with their own GPUs; request them with --gpus"
     )
 
 
@@ -416,7 +430,9 @@ def test_a_map_over_nodes_is_for_nodes_with_as_many_cores_each() -> None:
     """No policy could ever start it on others: it would wait without an end."""
     unlike = [NODES[0], replace(NODES[0], node_id=NodeId("other"), cpus=CpuSet.of(range(3)))]
     wanted = {"kind": JobKind.MALLEABLE, "mode": ResizeMode.MAP, "unit": SizeUnit.NODES}
-    with pytest.raises(InvalidRequestError, match="name like ones with --features or --among"):
+    with pytest.raises(
+        InvalidRequestError, match="select identical nodes with --features or --among"
+    ):
         check_possible(spec(**wanted), unlike, PLENTY_UW)
     check_possible(spec(**wanted), unlike[:1], PLENTY_UW)
     check_possible(spec(**wanted, among=(NodeId("other"),)), unlike, PLENTY_UW)

@@ -57,16 +57,19 @@ def test_units_come_back_as_they_were_asked_for() -> None:
 @pytest.mark.parametrize(
     ("fields", "words"),
     [
-        ({"unit_cores": 0}, "units of 0 cores: give --unit-cores"),
-        ({"kind": pb.JOB_KIND_MALLEABLE}, "a malleable job counts cores or nodes"),
+        ({"unit_cores": 0}, "units of 0 cores are not possible; give --unit-cores"),
+        ({"kind": pb.JOB_KIND_MALLEABLE}, "a malleable job must request cores or nodes"),
         ({"kind": pb.JOB_KIND_EVOLVING}, "must be rigid or moldable"),
         ({"tasks_per_node": 2}, "each unit is one task"),
-        ({"unit": pb.SIZE_UNIT_CORES}, "are for --units"),
-        ({"unit": pb.SIZE_UNIT_NODES, "unit_cores": 0, "spread": 2}, "are for --units"),
-        ({"spread": 9}, "of a newer version"),
+        ({"unit": pb.SIZE_UNIT_CORES}, "are only for jobs of --units"),
+        (
+            {"unit": pb.SIZE_UNIT_NODES, "unit_cores": 0, "spread": 2},
+            "are only for jobs of --units",
+        ),
+        ({"spread": 9}, "does not know the spread of the units"),
         (
             {"kind": pb.JOB_KIND_MOLDABLE, "sharing": pb.CORE_SHARING_BORROW},
-            "has all their cores: it cannot borrow",
+            "has all cores of its units, so it cannot borrow",
         ),
         ({"mode": common_pb2.RESIZE_MODE_MAP}, "mode map is for jobs on cores of one node"),
     ],
@@ -85,12 +88,15 @@ SITE = [
 @pytest.mark.parametrize(
     ("fields", "words"),
     [
-        ({"unit_cores": 7}, "asks for units of 7 cores; the largest node, n1, has 6"),
-        ({"size_min": 6}, "asks for 6 units of 2 cores; all nodes together hold 5"),
-        ({"size_min": 4, "spread": 2}, "4 units of 2 cores on one node; the most .* is 3"),
-        ({"size_min": 3, "spread": 3}, "3 units of 2 cores on as many nodes; 2 nodes hold one"),
-        ({"memory_bytes": 9 * GIB}, "9 GiB of memory for each unit; the most that a node has is 8"),
-        ({"gpus": 3}, "3 GPUs for each unit; the most that a node has is 2"),
+        ({"unit_cores": 7}, "the job requests units of 7 cores; the largest node, n1, has 6"),
+        ({"size_min": 6}, "the job requests 6 units of 2 cores; all nodes together hold 5"),
+        ({"size_min": 4, "spread": 2}, "4 units of 2 cores on one node; the largest node holds 3"),
+        (
+            {"size_min": 3, "spread": 3},
+            "3 units of 2 cores on separate nodes; only 2 nodes hold a unit",
+        ),
+        ({"memory_bytes": 9 * GIB}, "9 GiB of memory for each unit; a node has at most 8"),
+        ({"gpus": 3}, "3 GPUs for each unit; a node has at most 2"),
         ({"size_min": 5, "memory_bytes": 3 * GIB}, "5 units of 2 cores; all nodes .* hold 3"),
         ({"size_min": 3, "gpus": 1}, "3 units of 2 cores; all nodes together hold 2"),
         ({"gpus": 1, "unit_cores": 5}, "1 unit of 5 cores; all nodes together hold 0"),
@@ -128,10 +134,10 @@ def test_a_cap_of_its_own_must_fit_the_budget() -> None:
 def test_a_queue_counts_the_cores_of_units_and_the_nodes_of_those_apart() -> None:
     cores, nodes = Queue(name="q", cores_max=8), Queue(name="q", nodes_max=3)
     assert queued(taken(size_min=4), cores).queue == "q"
-    with pytest.raises(InvalidRequestError, match="up to 10 cores; queue q takes 8 cores"):
+    with pytest.raises(InvalidRequestError, match="up to 10 cores; queue q allows at most 8 cores"):
         queued(taken(size_min=5), cores)
     assert queued(taken(size_min=4), nodes).queue == "q"
-    with pytest.raises(InvalidRequestError, match="up to 4 nodes; queue q takes 3 nodes"):
+    with pytest.raises(InvalidRequestError, match="up to 4 nodes; queue q allows at most 3 nodes"):
         queued(taken(size_min=4, spread=pb.UNIT_SPREAD_APART), nodes)
 
 

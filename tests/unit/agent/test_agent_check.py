@@ -162,7 +162,9 @@ def test_an_unlimited_client_is_fit_and_its_twin_named(tmp_path):
     report = examined(tmp_path)
     assert report.able
     assert one_saying(report, "package-0", "unlimited").status is Status.OK
-    assert one_saying(report, "package-0", "intel-rapl-mmio:0 limits it too, to 4090 W; the agent")
+    assert one_saying(
+        report, "package-0", "intel-rapl-mmio:0 limits this zone too, to 4090 W; the agent"
+    )
     assert one_saying(report, "package-0", "from 23.75 to 95 W")
 
 
@@ -185,7 +187,7 @@ def test_amd_measures_only(tmp_path):
     amd(tmp_path / "tree")
     report = examined(tmp_path, machine=host(tmp_path / "host", vendor="AuthenticAMD"))
     assert (report.capping, report.measuring) == (Status.NO, Status.OK)
-    assert "HSMP" in one_saying(report, "package-0", "energy only").remedy
+    assert "HSMP" in one_saying(report, "package-0", "energy counter but no limit").remedy
 
 
 @pytest.mark.parametrize(
@@ -232,9 +234,9 @@ DENIED = LimitFacts(limit_uw=165_000_000, writable=False)
     [
         ({}, Status.OK, "can be capped"),
         ({"enabled": False}, Status.LIMITED, "firmware may have locked"),
-        ({"enabled": False, "enabled_writable": False}, Status.NO, "cannot switch them on"),
-        ({"long_term": DENIED}, Status.NO, "cannot be written"),
-        ({"short_term": DENIED}, Status.LIMITED, "bursts may pass"),
+        ({"enabled": False, "enabled_writable": False}, Status.NO, "cannot enable them"),
+        ({"long_term": DENIED}, Status.NO, "cannot write"),
+        ({"short_term": DENIED}, Status.LIMITED, "bursts may exceed"),
         (
             {"long_term": LimitFacts(limit_uw=None, writable=True, error="ENODATA")},
             Status.NO,
@@ -244,7 +246,7 @@ DENIED = LimitFacts(limit_uw=165_000_000, writable=False)
         (
             {"short_term": LimitFacts(limit_uw=30_000_000, writable=True)},
             Status.LIMITED,
-            "30 W, is below the long-term one, 165 W",
+            "30 W, is below the long-term limit, 165 W",
         ),
     ],
 )
@@ -326,7 +328,7 @@ def test_core_masks(tmp_path, files, wanted, status, words):
 def test_emulation_is_not_capping_and_names_its_throttle(tmp_path):
     report = examined(tmp_path, "--emulate")
     assert (report.capping, report.measuring) == (Status.LIMITED, Status.LIMITED)
-    assert one_saying(report, "throttle", "signals").status is Status.LIMITED
+    assert one_saying(report, "throttle", "SIGSTOP and SIGCONT").status is Status.LIMITED
     assert examined(tmp_path, "--emulate", "--throttle", "cgroup", machine=tmp_path).starting is (
         Status.NO
     )
@@ -339,7 +341,7 @@ def test_emulation_uses_the_bandwidth_controller_where_it_can(tmp_path):
     assert one_saying(report, "throttle", "bandwidth").status is Status.OK
     (tmp_path / "cgroup/cpu").chmod(0o555)
     report = examined(tmp_path, "--emulate", machine=tmp_path)
-    assert one_saying(report, "throttle", "signals").status is Status.LIMITED
+    assert one_saying(report, "throttle", "SIGSTOP and SIGCONT").status is Status.LIMITED
 
 
 def test_folders(tmp_path):

@@ -44,7 +44,7 @@ SHIM = ShimSetting(library="/lib/shim.so", endpoint="ipc:///run/x")
         ({"env": {"A=B": "1"}}, "cannot name"),
         ({"argv": ("a\0b",)}, "NUL"),
         ({"launch_cpus": 1}, "more than launch_cpus 1"),
-        ({"rank": 2}, "rank 2 of 2"),
+        ({"rank": 2}, "rank 2 is outside the 2"),
         ({"argv": ("a", "x" * 600_000)}, "bytes"),
     ],
 )

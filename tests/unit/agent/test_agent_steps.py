@@ -119,12 +119,12 @@ def test_slots_are_the_units_of_each_node_where_there_are_units() -> None:
     ("change", "words"),
     [
         ({"step_key": b"short"}, "5 bytes"),
-        ({"step_nodes": (), "steps_only": True}, "not named"),
-        ({"step_nodes": FAR[:1], "rank": 1}, "rank 1 of 1"),
-        ({"step_nodes": (FAR[0], replace(FAR[1], address=""))}, "node n1 takes no steps"),
+        ({"step_nodes": (), "steps_only": True}, "without the names"),
+        ({"step_nodes": FAR[:1], "rank": 1}, "rank 1 is outside the 1"),
+        ({"step_nodes": (FAR[0], replace(FAR[1], address=""))}, "node n1 accepts no steps"),
         ({"step_nodes": (FAR[0], replace(FAR[1], address="tcp:a b:1"))}, "space"),
-        ({"step_nodes": (FAR[0], replace(FAR[1], node_id="a\nb"))}, "unlike names"),
-        ({"step_nodes": (FAR[0], FAR[0])}, "unlike names"),
+        ({"step_nodes": (FAR[0], replace(FAR[1], node_id="a\nb"))}, "not unique"),
+        ({"step_nodes": (FAR[0], FAR[0])}, "not unique"),
     ],
 )
 def test_orders_whose_steps_can_never_start_are_refused(

@@ -51,16 +51,20 @@ def test_the_verdict_on_a_machine(tmp_path, name, flag):
 @pytest.mark.parametrize(
     ("name", "subject", "words"),
     [
-        ("xeon-8260-4s", "dram-2", "switched off"),
+        ("xeon-8260-4s", "dram-2", "disabled"),
         ("xeon-8260-4s", "package-2", "can be capped from 60 to 165 W"),
         ("sapphire-rapids-2s", "psys", "contains the packages (intel-rapl:1)"),
         ("sapphire-rapids-2s", "package-1", "(intel-rapl:2)"),
         ("reversed-4s", "package-3", "(intel-rapl:0)"),
-        ("client-mmio", "package-0", "intel-rapl-mmio:0 limits it too, to 95 W; the agent sets"),
+        (
+            "client-mmio",
+            "package-0",
+            "intel-rapl-mmio:0 limits this zone too, to 95 W; the agent sets",
+        ),
         ("client-mmio", "package-10", "(intel-rapl:a)"),
         ("dies-2x2", "dram-0-die-1", "(intel-rapl:1:0)"),
-        ("epyc-19h-2s", "package-0", "energy only"),
-        ("pl2-below-pl1", "package-0", "30 W, is below the long-term one, 200 W"),
+        ("epyc-19h-2s", "package-0", "energy counter but no limit"),
+        ("pl2-below-pl1", "package-0", "30 W, is below the long-term limit, 200 W"),
         ("troubled-2s", "package-1", "energy of intel-rapl:1 is unreadable"),
         ("xeon-e5-2620", "dram-1", "from 8 to 35 W"),
     ],
@@ -83,5 +87,5 @@ def test_json_has_the_range_of_a_machine(tmp_path):
 def test_an_unknown_machine_is_a_wrong_configuration(tmp_path):
     path = tmp_path / "agent.toml"
     path.write_text('\nemulate = "nonsense"\n')
-    with pytest.raises(ConfigError, match=r"agent\.toml:2: emulate = 'nonsense': no fixture"):
+    with pytest.raises(ConfigError, match=r"agent\.toml:2: emulate = 'nonsense': no machine"):
         load(["--config", str(path)])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -117,7 +118,7 @@ def test_unlike_gpus_have_no_common_model() -> None:
 
 
 @pytest.mark.parametrize("name", MODELS)
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(limit=st.floats(0, 1), busy=st.floats(0, 1), lower=st.floats(0, 1))
 def test_no_model_draws_more_than_its_limit_and_lower_limits_are_slower(
     name: str, limit: float, busy: float, lower: float

@@ -25,7 +25,7 @@ from wattfold.nodeagent.service.map_follow import (
 )
 from wattfold.nodeagent.service.records import Job, JobState, from_record, to_record
 
-LONG_S = 20.0
+LONG_S = 240.0
 FAST = FollowPace(
     least=0.0005,
     waited_for=0.002,
@@ -260,7 +260,7 @@ async def test_a_late_program_is_confined_until_it_follows_and_is_told_once() ->
     assert told.attached
     assert not told.acknowledged
     assert stand.state == ("1111", False, True)
-    assert stand.job.placement.message == "the program has not come to its next step"
+    assert stand.job.placement.message == "the program has not reached its next step"
     assert len(stand.program.orders) == 1
     stand.program.steps = True
     await stand.until(lambda: stand.state == ("1100", True, False))
@@ -291,7 +291,7 @@ async def test_a_refusal_ends_the_wait_at_once_and_is_told() -> None:
     told = await stand.tell("1100")
     assert not told.acknowledged
     assert stand.job.confined
-    assert stand.job.placement.message == "the program refuses it: busy with something else"
+    assert stand.job.placement.message == "the program rejects the map: busy with something else"
     stand.program.refuses = ""
     await stand.until(lambda: stand.state == ("1100", True, False))
     stand.follow.stop()
@@ -322,7 +322,7 @@ async def test_a_program_with_other_pes_is_named_confined_and_never_told() -> No
     assert told.attached
     assert not told.acknowledged
     assert stand.job.confined
-    expected = "the program has 3 PEs, it was to be started with 4"
+    expected = "the program has 3 PEs; it must be started with 4"
     assert stand.job.placement.message == expected
     assert stand.program.orders == []
     stand.follow.stop()
@@ -379,7 +379,7 @@ async def test_objects_that_stay_outside_are_no_applied_map_and_tried_again() ->
     stand.begin()
     told = await stand.tell("1100")
     assert not told.acknowledged
-    assert stand.job.placement.message == "2 objects have stayed on PEs outside of it"
+    assert stand.job.placement.message == "2 objects remain on PEs outside the map"
     assert stand.job.confined
     stand.program.stuck = 0
     await stand.until(lambda: stand.state == ("1100", True, False))
@@ -503,7 +503,7 @@ async def test_over_nodes_pes_in_another_order_are_told_of() -> None:
     stand.begin()
     await stand.until(lambda: stand.job.confined)
     assert stand.job.placement.message == (
-        "PE 1 is on node 2 of the job, not on 1: start it with +p6"
+        "PE 1 is on node 2 of the job, not on 1: start the program with +p6"
     )
     assert not stand.job.placement.applied
     assert stand.program.orders == []
@@ -518,7 +518,7 @@ async def test_over_nodes_a_program_that_restarts_is_none_that_follows() -> None
     stand.program.way = MapWay.RESTART
     stand.begin()
     await stand.until(lambda: stand.job.confined)
-    assert "must take maps" in stand.job.placement.message
+    assert "must accept maps" in stand.job.placement.message
     assert stand.program.resizes == []
     stand.follow.stop()
 
@@ -535,7 +535,7 @@ async def test_a_step_host_is_not_followed() -> None:
 def test_the_map_of_a_job_over_nodes_is_checked_against_all_its_pes() -> None:
     job = over_nodes()
     assert checked_map(job, b"\1\1\1\1\0\0", 2) == b"\1\1\1\1\0\0"
-    with pytest.raises(InvalidRequest, match="a map of 2 PEs for a program of 6"):
+    with pytest.raises(InvalidRequest, match="the map has 2 PEs, but the program has 6"):
         checked_map(job, b"\1\1", 2)
     job.wanted_map = b"\1\1\1\1\0\0"
     assert fitting_map(from_record("j", to_record(job))) == b"\1\1\1\1\0\0"

@@ -19,7 +19,7 @@ def listening(tmp_path: Path) -> Iterator[tuple[socket.socket, dict[str, str]]]:
     path = tmp_path / "notify"
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listener:
         listener.bind(str(path))
-        listener.settimeout(30)
+        listener.settimeout(240)
         yield listener, {"NOTIFY_SOCKET": str(path)}
 
 
@@ -35,7 +35,7 @@ def test_an_abstract_address_is_understood():
     name = f"wattfold-test-{os.getpid()}"
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listener:
         listener.bind("\0" + name)
-        listener.settimeout(30)
+        listener.settimeout(240)
         ServiceManager({"NOTIFY_SOCKET": "@" + name}, PID).ready()
         assert listener.recv(64) == b"READY=1"
 

@@ -87,6 +87,12 @@ def test_a_program_that_is_not_there_is_named(capsys):
     assert capsys.readouterr().err == "wattfold: /nowhere/charmrun: No such file or directory\n"
 
 
+def test_help_names_every_option(capsys):
+    assert main(["--help"]) == 0
+    printed = capsys.readouterr().out
+    assert all(f"  {option}  " in printed for option in ("--charm4py", "--rebuild", "-h, --help"))
+
+
 def test_without_a_program_the_usage_is_told(capsys):
     assert main([]) == EXIT_USAGE
     assert capsys.readouterr().err.startswith("usage: ")
@@ -106,7 +112,7 @@ def test_a_command_that_says_how_many_pes_is_left_as_it_is(said):
 
 
 def test_a_number_of_pes_that_maps_will_not_fit_is_told():
-    assert "+p4 in a job of up to 2 cores" in other_pes(["./charmrun", "+p4"], 2)
+    assert "+p4 does not match the 2 cores of the job" in other_pes(["./charmrun", "+p4"], 2)
     assert other_pes(["./charmrun", "+p2"], 2) == ""
     assert other_pes(["./charmrun", "+p4"], None) == ""
     assert other_pes(["./charmrun", "++n", "4"], 2) == ""

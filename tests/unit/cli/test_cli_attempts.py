@@ -68,7 +68,7 @@ def test_suspend_and_resume(wattfold: Command, fake: FakeCoordinator) -> None:
         (4, "2", 2, "a 4 -> 2\n"),
         (4, "4", 4, "a keeps its size of 4\n"),
         (0, "3", 3, "a will start with 3\n"),
-        (4, "auto", 0, "a is sized by the policy again\n"),
+        (4, "auto", 0, "a: the policy chooses the size again\n"),
     ],
 )
 def test_resize(
@@ -122,7 +122,7 @@ def test_attempts_are_shown(wattfold: Command, fake: FakeCoordinator) -> None:
     job.attempts.add(number=1, node_ids=["n7"], started_at_s=1, ended_at_s=2, why="board is dead")
     assert "a#2" in wattfold("queue").stdout
     shown = wattfold("show", "a").stdout
-    assert "2, 3 more after lost nodes" in shown
+    assert "2, at most 3 more after lost nodes" in shown
     assert "on n7: board is dead" in shown
     assert wattfold.json("show", "a")["attempts"][0]["why"] == "board is dead"
 

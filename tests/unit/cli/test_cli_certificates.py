@@ -54,7 +54,7 @@ def test_a_certified_program_is_resized_by_team(wattfold: Command, fake: FakeCoo
     assert spec_of(fake).mode == common.RESIZE_MODE_TEAM
     assert spec_of(fake).mode_source == (
         f"certificate of application 'true' for this program (SHA-256 {SUM[:12]}..., "
-        "321 changes tried, teams up to 4)"
+        "321 changes tested, up to 4 threads)"
     )
     shown = wattfold("show", "job-1").stdout
     assert "malleable, resized by team" in shown
@@ -76,7 +76,7 @@ def test_another_build_is_not_certified(wattfold: Command, fake: FakeCoordinator
     result = wattfold("submit", "--cores", "1-4", "true")
     assert (result.exit_code, result.stdout) == (0, "job-1\n")
     assert spec_of(fake).mode == common.RESIZE_MODE_MASK
-    said = "the certificate of application 'true' does not count: it is for another build"
+    said = "the certificate of application 'true' does not apply: it belongs to another build"
     assert result.stderr.startswith(f"wattfold: {said} (SHA-256 cdcdcdcdcdcd")
     assert said in spec_of(fake).mode_source
 
@@ -86,15 +86,15 @@ def test_a_program_that_is_only_on_the_nodes(wattfold: Command, fake: FakeCoordi
     arguments = ("submit", "--cores", "1-4", "--app", "far", "--no-check", "/nowhere/program")
     result = wattfold(*arguments)
     assert spec_of(fake).mode == common.RESIZE_MODE_MASK
-    assert "the program '/nowhere/program' cannot be read here" in result.stderr
+    assert "the program '/nowhere/program' cannot be read on this machine" in result.stderr
 
 
 @pytest.mark.parametrize(
     ("arguments", "mode", "source"),
     [
-        (("--cores", "1-4", "--mode", "mask"), common.RESIZE_MODE_MASK, "asked for"),
-        (("--cores", "1-4", "--mode", "fixed"), common.RESIZE_MODE_FIXED, "asked for"),
-        (("--cores", "2"), common.RESIZE_MODE_FIXED, "the default of a job that keeps its size"),
+        (("--cores", "1-4", "--mode", "mask"), common.RESIZE_MODE_MASK, "requested"),
+        (("--cores", "1-4", "--mode", "fixed"), common.RESIZE_MODE_FIXED, "requested"),
+        (("--cores", "2"), common.RESIZE_MODE_FIXED, "default for jobs that keep their size"),
     ],
 )
 def test_a_certificate_is_for_those_who_did_not_choose(
@@ -148,7 +148,7 @@ def test_profiles_show_certificates(wattfold: Command, fake: FakeCoordinator) ->
     assert second.split()[:10] == ["other", *("-",) * 8, "mask"]
     both = wattfold("profiles", "true").stdout
     assert "T1 = 10.000 s" in both
-    assert "fit for team mode (321 changes of its team)" in both
+    assert "fit for team mode (321 team changes tested)" in both
     bare = wattfold("profiles", "other").stdout
     assert "not fit for team mode: resized, it was ended by signal 6" in bare
     assert "T1" not in bare
@@ -192,7 +192,7 @@ def test_odd_evidence_is_shown_as_far_as_it_goes(wattfold: Command, fake: FakeCo
     put(fake, {"mode": "team", "sizes": 4, "argv": "x", "acknowledged": "many", "made_at_s": 1e300})
     shown = wattfold("profiles", "true")
     assert shown.exit_code == 0
-    assert "fit for team mode (0 changes of its team)" in shown.stdout
+    assert "fit for team mode (0 team changes tested)" in shown.stdout
 
 
 def test_a_certificate_from_a_file_is_stored_and_leaves_the_model(
@@ -214,11 +214,11 @@ def test_a_certificate_from_a_file_is_stored_and_leaves_the_model(
     ("text", "message"),
     [
         (None, "cannot read"),
-        ("{", "is no certificate"),
-        ("[]", "is no certificate of `wattfold certify`: it is no JSON object"),
-        ('{"app": "a b", "certificate": {"mode": "team"}}', "'a b' is no name"),
+        ("{", "is not a certificate"),
+        ("[]", "is not a certificate of `wattfold certify`: it is not a JSON object"),
+        ('{"app": "a b", "certificate": {"mode": "team"}}', "'a b' is not a valid name"),
         ('{"app": "a", "certificate": {"mode": "map"}}', "it has no mode"),
-        ('{"app": "a", "certificate": {"mode": "team", "x": NaN}}', "NaN is no number"),
+        ('{"app": "a", "certificate": {"mode": "team", "x": NaN}}', "NaN is not a number"),
     ],
 )
 def test_a_file_that_is_no_certificate(
@@ -237,9 +237,9 @@ def test_a_file_that_is_no_certificate(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((), "which program?"),
+        ((), "no program given"),
         (("no-such-program",), "command not found"),
-        (("--app", "a b", "true"), "--app 'a b' is no name"),
+        (("--app", "a b", "true"), "--app 'a b' is not a valid name"),
         (("--threads", "1", "true"), "--threads"),
         (("--relative", "-1", "true"), "--relative"),
         (("--relative", "nan", "true"), "tolerance must be a finite number"),
@@ -253,8 +253,8 @@ def test_a_file_that_is_no_certificate(
         (("--shim", "/nowhere.so", "true"), "does not exist"),
         (("--limit", "5", "true"), "not a duration"),
         (("--output", "/nowhere/c.json", "true"), "no such directory"),
-        (("--put", "c.json", "true"), "runs nothing"),
-        (("--folder", "/usr", "true"), "every run gets a copy"),
+        (("--put", "c.json", "true"), "--put cannot be combined with a program"),
+        (("--folder", "/usr", "true"), "too much for a copy per run"),
     ],
 )
 def test_mistakes_are_found_before_the_first_run(
@@ -275,7 +275,7 @@ def test_mistakes_are_found_before_the_first_run(
 def test_no_shim_is_told(wattfold: Command, tmp_path: Path) -> None:
     result = wattfold("certify", "true", env={"WATTFOLD_OMP_SHIM": str(tmp_path / "absent.so")})
     assert result.exit_code == 1
-    assert "the OpenMP shim is not here: install" in result.stderr
+    assert "the OpenMP shim is not installed; install" in result.stderr
 
 
 def test_a_store_that_cannot_be_reached_is_told_before_the_runs(

@@ -38,7 +38,7 @@ def test_power(wattfold: Command, fake: FakeCoordinator) -> None:
     assert "by levels" not in text
     assert "emulated" not in text
     fake.power.emulated_nodes, fake.power.known_nodes = 1, 2
-    assert "1 of 2 nodes: no power of theirs is real" in wattfold("power").stdout
+    assert "1 of 2 nodes; their power is not real" in wattfold("power").stdout
     fake.power.levelled_jobs, fake.power.dram_beyond_uw = 2, -12 * W
     assert "DRAM -12.0 W (2 jobs)" in wattfold("power").stdout
     fake.power.gpu_beyond_uw = -300 * W
@@ -48,10 +48,10 @@ def test_power(wattfold: Command, fake: FakeCoordinator) -> None:
 def test_budget_up_and_down(wattfold: Command, fake: FakeCoordinator) -> None:
     assert wattfold("budget", "set", "0.25kW").stdout == "Budget 250.0 W.\n"
     lowered = wattfold("budget", "set", "120", "--deadline", "30s")
-    assert lowered.stdout.startswith("Budget goes down to 120.0 W, kept by ")
+    assert lowered.stdout.startswith("Budget is lowered to 120.0 W by ")
     assert "130.0 W is committed now" in lowered.stdout
     assert fake.power.pending_deadline_s == NOW_S + 30
-    assert "on its way      120.0 W, kept by" in wattfold("budget", "show").stdout
+    assert "pending  120.0 W by" in wattfold("budget", "show").stdout
     assert wattfold.json("budget", "show") == {
         "budget_uw": 250 * W,
         "pending_budget_uw": 120 * W,
@@ -68,10 +68,10 @@ def test_budget_up_and_down(wattfold: Command, fake: FakeCoordinator) -> None:
 def test_a_budget_for_a_time_to_come(wattfold: Command, fake: FakeCoordinator) -> None:
     assert wattfold("budget", "list").stdout == "No budget is announced.\n"
     first = wattfold("budget", "set", "150", "--at", "2033-01-31T18:00:00")
-    assert "Announced as 1: 150.0 W from 2033-01-31 18:00:00 on; caps come down from " in (
+    assert "Announced as 1: 150.0 W from 2033-01-31 18:00:00; caps are lowered from " in (
         first.stdout
     )
-    assert "parm does not plan for it: what runs then is slowed or waits." in first.stdout
+    assert "parm does not plan for it: jobs are slowed then, or wait." in first.stdout
     fake.power.policy = "constraint"
     rise = wattfold.json("budget", "set", "0.3kW", "--at", "2033-02-01T06:00")
     assert (rise["number"], rise["planned_with"]) == (2, True)
@@ -81,8 +81,8 @@ def test_a_budget_for_a_time_to_come(wattfold: Command, fake: FakeCoordinator) -
     assert "nodes draw at least" in listed
     for command in (("power",), ("budget", "show")):
         text = wattfold(*command).stdout
-        assert "150.0 W from 2033-01-31 18:00:00 on; caps come down from 17:59:40 on" in text
-        assert "CANNOT BE KEPT" in text
+        assert "150.0 W from 2033-01-31 18:00:00; caps are lowered from 17:59:40" in text
+        assert "NOT POSSIBLE" in text
     assert wattfold.json("power")["announced"][0]["budget_uw"] == 150 * W
     assert "Still announced: 150.0 W" in wattfold("budget", "set", "180").stdout
     assert wattfold("budget", "cancel", "1").stdout.startswith("Cancelled 1: 150.0 W from ")
@@ -97,7 +97,7 @@ def test_what_is_for_a_change_now_is_refused_for_a_time_to_come(wattfold: Comman
     for option in (("--deadline", "5s"), ("--accept-outside",)):
         refused = wattfold("budget", "set", "150", "--at", "+2h", *option)
         assert refused.exit_code == 2
-        assert "with --at leave them out" in refused.stderr
+        assert "cannot be combined with --at; omit them" in refused.stderr
 
 
 def test_a_budget_below_the_floor_is_refused(wattfold: Command) -> None:
@@ -146,7 +146,9 @@ def test_nodes_tell_residual_work_and_cpus_that_are_not_offered(
     left.append(pb.Residual(node_id="n4", job_id="job-8", cpu=1, load=0.01))
     fake.nodes.append(node("n4", residual=left, isolated_cpus="6", offline_cpus="7"))
     line = wattfold("nodes").stdout.splitlines()[-1]
-    assert "job-7 still on CPUs 2-3: 0.50 cores, isolated CPUs 6, offline CPUs 7)" in line
+    assert (
+        "job-7 has residual work on CPUs 2-3: 0.50 cores, isolated CPUs 6, offline CPUs 7)" in line
+    )
     assert "job-8" not in line
     assert len(wattfold.json("nodes")["nodes"][-1]["residual"]) == 3
 
@@ -159,15 +161,15 @@ def test_nodes_tell_memory_gpus_and_features(wattfold: Command, fake: FakeCoordi
     first.free_gpus.append("1")
     first.features.append("big")
     line = wattfold("nodes").stdout.splitlines()[1]
-    assert "memory 3.0 GiB of 8.0 GiB free by cgroup v2" in line
+    assert "memory 3.0 GiB of 8.0 GiB free, limits: cgroup v2" in line
     assert "GPUs 1 of 2 free, features big" in line
 
 
 @pytest.mark.parametrize(
     ("model", "access", "told"),
     [
-        ("V100", "cgroup v2", "V100 GPUs 1 of 2 free, held by cgroup v2"),
-        ("V100", "told", "V100 GPUs 1 of 2 free, not held"),
+        ("V100", "cgroup v2", "V100 GPUs 1 of 2 free, enforced by cgroup v2"),
+        ("V100", "told", "V100 GPUs 1 of 2 free, not enforced"),
         ("", "", "GPUs 1 of 2 free)"),
     ],
 )

@@ -131,10 +131,10 @@ def test_the_machine_is_the_one_of_the_log(tmp_path: Path, header: list[str], no
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ("", "name the jobs: either --log FILE or --model NAME"),
-        ("--model lublin", "--model needs the --nodes of the machine"),
+        ("", "give exactly one of --log, --model and --training"),
+        ("--model lublin", "--model needs the size of the machine; add --nodes"),
         ("--model lublin --nodes 8 --policies easy,esay", "no such policy: 'esay'; did you mean"),
-        ("--model lublin --nodes 8 --policies easy,fifo-easy", "easy is named twice"),
+        ("--model lublin --nodes 8 --policies easy,fifo-easy", "easy is given twice"),
         ("--model lublin --nodes 8 --set alpha=1", "not a setting: 'alpha=1'"),
         ("--model lublin --nodes 8 --set parm.alpha=11", "parm.alpha = 11 is outside 0..10"),
         ("--model lublin --nodes 8 --set parm.alpha=nan", "parm.alpha = nan is outside 0..10"),
@@ -143,11 +143,11 @@ def test_the_machine_is_the_one_of_the_log(tmp_path: Path, header: list[str], no
         ("--model lublin --nodes 8 --set parms.alpha=1", "no such policy: 'parms'"),
         (
             "--model lublin --nodes 8 --policies easy --set parm.alpha=1",
-            "--set parm.alpha is not for easy",
+            "--set parm.alpha does not apply to easy",
         ),
-        ("--model lublin --nodes 8 --plot a.gif", "a picture is a .png, .svg, .pdf file"),
-        ("--model lublin --nodes 8 --plot /nowhere/a.png", "there is no folder /nowhere"),
-        ("--model lublin --nodes 8 --budget 100W", "leaves nothing for jobs"),
+        ("--model lublin --nodes 8 --plot a.gif", "the name must end in .png, .svg, .pdf"),
+        ("--model lublin --nodes 8 --plot /nowhere/a.png", "no such folder: /nowhere"),
+        ("--model lublin --nodes 8 --budget 100W", "leaves no power for jobs"),
         ("--log /nowhere/a.swf", "/nowhere/a.swf: cannot be read"),
     ],
 )
@@ -178,4 +178,4 @@ def test_policies_are_compared_on_jobs_of_units_and_unlike_nodes(tmp_path: Path)
     assert (document["nodes"], [run["jobs"] for run in document["runs"]]) == (2, [6, 6])
     refused = wattfold("compare", *given, "--nodes", "4")
     assert refused.exit_code == ExitCode.USAGE
-    assert "--machine FILE says it of each class" in refused.output
+    assert "with --machine FILE, set it in each class" in refused.output

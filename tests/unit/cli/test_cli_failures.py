@@ -34,8 +34,8 @@ def test_no_coordinator(short_folder: Path, arguments: tuple[str, ...]) -> None:
     assert result.exit_code == ExitCode.UNREACHABLE
     assert result.stdout == ""
     assert result.stderr == (
-        f"wattfold: no coordinator at {address}; start one with `wattfold-coordinator`, "
-        "or name another with --coordinator ADDRESS\n"
+        f"wattfold: no coordinator at {address}; start it with `wattfold-coordinator`, "
+        "or give another address with --coordinator ADDRESS\n"
     )
 
 
@@ -75,7 +75,7 @@ def test_the_token_of_the_file_is_sent(short_folder: Path, tmp_path: Path) -> No
     try:
         refused = Command(address)("power")
         assert refused.exit_code == 1
-        assert "wants a token" in refused.stderr
+        assert "requires a token" in refused.stderr
         assert Command(address)("--token-file", str(token), "power").exit_code == 0
         assert Command(address)("power", env={"WATTFOLD_TOKEN_FILE": str(token)}).exit_code == 0
     finally:

@@ -106,7 +106,7 @@ def test_queue_fits_80_columns_and_is_whole_in_a_pipe(
 
 def test_an_empty_queue_says_so(wattfold: Command, fake: FakeCoordinator) -> None:
     fake.jobs.clear()
-    assert wattfold("queue").stdout.startswith("No jobs wait or run")
+    assert wattfold("queue").stdout.startswith("No jobs are waiting or running")
     assert wattfold.json("queue") == {"jobs": []}
 
 
@@ -119,7 +119,7 @@ def test_queue_as_json(wattfold: Command) -> None:
 
 def test_show(wattfold: Command) -> None:
     text = wattfold("show", "a").stdout
-    for part in ("./sim 'a b'", "malleable, resized by mask", "2/1-4 cores", "45.0 W a node"):
+    for part in ("./sim 'a b'", "malleable, resized by mask", "2/1-4 cores", "45.0 W per node"):
         assert part in text
     assert "1.50 kJ" in text
     assert "n1 CPUs 0-1" in text
@@ -200,15 +200,15 @@ def test_show_tells_what_a_job_left_on_cores_it_has_lost(
     fake.add(job("r", pb.JOB_STATE_RUNNING, **fields))
     text = wattfold("show", "r").stdout
     for part in (
-        "8.2s, 0.25 cores of late (above the threshold)",
-        "n1 CPU 3: 7.2s, 0.25 cores of late",
+        "8.2s, recently 0.25 cores (above the threshold)",
+        "n1 CPU 3: 7.2s, recently 0.25 cores",
         "n1 CPU 5: 1.0s",
-        "12, 4 runnable; 3.0s waited for cores",
-        "12.0 MiB, at most 3.0 GiB",
+        "12, 4 runnable; 3.0s of waiting for cores",
+        "12.0 MiB, peak 3.0 GiB",
         "17 voluntary, 23 involuntary",
-        "1.50 kJ and 20.0 J idle share, 30.00 kJ of its GPUs",
-        "GPU-a of n1: 150.0 W, 97 % busy\n",
-        "GPU-b of n1: 40.0 W, 3.0 GiB in use\n",
+        "1.50 kJ, idle share 20.0 J, GPUs 30.00 kJ",
+        "GPU-a on n1: 150.0 W, 97 % busy\n",
+        "GPU-b on n1: 40.0 W, 3.0 GiB in use\n",
         "1m00s",
     ):
         assert part in text
@@ -253,35 +253,35 @@ def test_the_map_of_a_charm_job_is_told(wattfold: Command, fake: FakeCoordinator
         "PEs 2 of 4: 1100",
         "12 4, and 3 on residual PEs",
         "PE 2, process 72, 2.0s of CPU time, 9.0 MiB, 3 objects",
-        "1 process of earlier sizes",
+        "1 process from previous sizes",
     ):
         assert text in sheet
     assert "PE 3" not in sheet
-    assert "to change" not in sheet
+    assert "change pending" not in sheet
 
 
 def test_a_map_that_is_late_says_why(wattfold: Command, fake: FakeCoordinator) -> None:
     fake.add(a_charm_job(processor_map="1111", map_message="no step yet", confined=True))
-    assert "PEs 4 of 4: 1111, to change" in wattfold("queue").stdout
+    assert "PEs 4 of 4: 1111, change pending" in wattfold("queue").stdout
     sheet = wattfold("show", "p").stdout
-    assert "PEs 4 of 4: 1111, to change (no step yet)" in sheet
+    assert "PEs 4 of 4: 1111, change pending (no step yet)" in sheet
     assert "confined by its mask" in sheet
 
 
 def test_a_socket_that_is_flooded_is_told_of(wattfold: Command, fake: FakeCoordinator) -> None:
     fake.add(a_charm_job(shim_message="more than 100 connections a second"))
     assert (
-        "some may be kept out: more than 100 connections a second" in wattfold("show", "p").stdout
+        "some may be rejected: more than 100 connections a second" in wattfold("show", "p").stdout
     )
     fake.add(a_charm_job())
-    assert "kept out" not in wattfold("show", "p").stdout
+    assert "rejected" not in wattfold("show", "p").stdout
 
 
 def test_of_a_program_that_is_not_up_the_reason_is_told(
     wattfold: Command, fake: FakeCoordinator
 ) -> None:
     fake.add(a_charm_job(map_message="nobody listens"))
-    assert "not known (nobody listens)" in wattfold("show", "p").stdout
+    assert "unknown (nobody listens)" in wattfold("show", "p").stdout
 
 
 def test_long_maps_are_counted(wattfold: Command, fake: FakeCoordinator) -> None:
@@ -305,8 +305,8 @@ def test_levels_are_told_where_there_are_any(wattfold: Command, fake: FakeCoordi
     )
     assert "n1:0 (DRAM 11.0 W, GPU 150.0 W)" in wattfold("queue").stdout
     sheet = wattfold("show", "l").stdout
-    assert "11.0 W a node" in sheet
-    assert "150.0 W a GPU, fixed" in sheet
+    assert "11.0 W per node" in sheet
+    assert "150.0 W per GPU, fixed" in sheet
     assert wattfold.json("show", "l")["dram_cap_uw"] == 11 * W
 
 
@@ -317,5 +317,5 @@ def test_what_it_loses_on_fewer_cores_is_told_once_it_was_seen(
     running = pb.JOB_STATE_RUNNING
     speeds = [pb.SeenSpeed(cores=cores, rate_per_s=9, seen_s=5) for cores in (8, 4)]
     fake.add(pb.Job(job_id="s", state=running, speeds=speeds, half_speed=0.8))
-    assert "80% of its speed, as seen on 4 and 8 cores" in wattfold("show", "s").stdout
+    assert "80% of full speed, measured on 4 and 8 cores" in wattfold("show", "s").stdout
     assert wattfold.json("show", "s")["half_speed"] == 0.8

@@ -36,7 +36,7 @@ def test_the_answer_as_json(wattfold: Command) -> None:
 def test_forgetting_needs_one_word(wattfold: Command, words: list[str]) -> None:
     result = wattfold("node", "forget", "n1", *words)
     assert result.exit_code == 2
-    assert "say which is true of the node" in result.stderr
+    assert "give exactly one of --no-power and --outside-budget" in result.stderr
 
 
 def test_an_unknown_node(wattfold: Command) -> None:
@@ -48,7 +48,7 @@ def test_a_wait_ends_with_what_is_missing(wattfold: Command, fake: FakeCoordinat
     fake.nodes[0].job_ids.append("7")
     result = wattfold("node", "drain", "n1", "--wait", "--timeout", "1ms")
     assert result.exit_code == 1
-    assert "the order stands: jobs there have to end first: 7" in result.stderr
+    assert "the order stays in force: jobs on the node must end first: 7" in result.stderr
 
 
 def test_orders_show_in_the_table(wattfold: Command, fake: FakeCoordinator) -> None:
@@ -61,7 +61,7 @@ def test_orders_show_in_the_table(wattfold: Command, fake: FakeCoordinator) -> N
     assert "(new memory, 40.0 W are missing, emulated)" in first
     assert "returned" in second
     assert "+21.0" in second
-    assert "in no sum, may draw 21.0 W" in second
+    assert "outside the ledger, may draw 21.0 W" in second
 
 
 def test_power_outside_the_sum_is_told(wattfold: Command, fake: FakeCoordinator) -> None:
@@ -75,7 +75,7 @@ def test_power_outside_the_sum_is_told(wattfold: Command, fake: FakeCoordinator)
     for command in ("power", "budget show"):
         text = wattfold(*command.split()).stdout
         assert told in text
-        assert "n3: what they draw is not known" in text
+        assert "n3 (power unknown)" in text
     assert told in wattfold("watch", "--count", "1").stdout
     assert told in wattfold("budget", "set", "210").stdout
 

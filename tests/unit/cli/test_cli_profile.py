@@ -96,7 +96,7 @@ def test_caps_are_in_the_range_of_all_nodes() -> None:
     assert probing.default_caps_uw(nodes, 3) == (35 * W, 47_500_000, 60 * W)
     assert probing.default_caps_uw(nodes, 1) == (60 * W,)
     nodes[0].zones[0].cap_uw_max = 34 * W
-    with pytest.raises(CliError, match="one needs 35 W, another allows 34 W"):
+    with pytest.raises(CliError, match="needs at least 35 W, another node allows at most 34 W"):
         probing.default_caps_uw(nodes, 3)
 
 

@@ -51,7 +51,7 @@ def test_one_node_of_each_model_is_measured_on_all_numbers_of_gpus(
     times = [(t.gpu_model, t.gpus, t.seconds, t.count) for t in fake.profiles["net"].epoch_times]
     assert times == [("T4", 1, 60, 3), ("V100", 1, 60, 3), ("V100", 2, 30, 3)]
     assert "V100    2  30.000" in result.stdout
-    assert "3/3 2 x V100 of n1: 30.000 s an epoch" in result.stderr
+    assert "3/3 2 x V100 on n1: 30.000 s per epoch" in result.stderr
     shown = wattfold("profiles", "net").stdout
     assert "V100    2  30.000" in shown
     assert all(len(line) <= 80 for line in shown.splitlines())
@@ -83,7 +83,7 @@ def test_times_that_no_limit_explains_make_no_curve(
     words = ("--node", "n1", "--gpus", "1", "--gpu-caps", "125,200", "--app", "net")
     result = wattfold("profile", "epochs", *words, "--", "true")
     assert result.exit_code == 0
-    assert "no curve of limits for V100: the best one misses" in result.stderr
+    assert "no curve of limits for V100: the best fit has an error of" in result.stderr
     assert not fake.profiles["net"].gpu_curves
     assert len(fake.profiles["net"].epoch_times) == 1
 
@@ -99,10 +99,10 @@ def test_nodes_of_one_model_are_one(wattfold: Command, fake: FakeCoordinator) ->
 @pytest.mark.parametrize(
     ("words", "why"),
     [
-        (("--node", "n4"), "n4' is not up, or has no GPU"),
+        (("--node", "n4"), "n4' is not up or has no GPU"),
         (("--node", "n5"), "n5' is not up"),
         (("--gpus", "3"), "3 GPUs cannot be measured: n3 has 1"),
-        (("--gpu-caps", "100"), "2 limits fit no curve"),
+        (("--gpu-caps", "100"), "1 limit and the maximum are too few for a curve"),
     ],
 )
 def test_what_cannot_be_measured_is_said_before_the_first_run(
@@ -120,7 +120,7 @@ def test_a_program_that_reports_no_epochs_is_told_of(
     fake.epochs_are_told = False
     result = wattfold("profile", "epochs", "--node", "n3", "--", "true")
     assert result.exit_code == 1
-    assert "it must report them" in " ".join(result.stderr.split())
+    assert "the program must report its epochs" in " ".join(result.stderr.split())
     assert not fake.profiles
 
 
@@ -130,4 +130,4 @@ def test_how_far_a_training_is_is_shown(wattfold: Command, fake: FakeCoordinator
     job = pb.Job(job_id="a", state=running, spec=spec, submitted_at_s=NOW_S, epochs_saved=12)
     job.epoch_s = 31.25
     fake.add(job)
-    assert "12 of 90, the last in 31.2 s" in wattfold("show", "a").stdout
+    assert "12 of 90, last epoch 31.2 s" in wattfold("show", "a").stdout

@@ -26,10 +26,10 @@ def test_the_cluster_is_run_judged_and_resumed(wattfold: Command, tmp_path: Path
     arguments += ["--out", str(tmp_path / "out")]
     result = wattfold(*arguments)
     assert result.exit_code == 0, result.output
-    assert "1.7x for wSE over the baseline (least size), SetL" in result.output
+    assert "1.7x for wSE over the baseline (minimum size), SetL" in result.output
     assert "QUICK" in result.output
     assert "parallelism A" in result.output
-    assert "20 cases, 0 of them from before" in result.output
+    assert "20 cases, 0 of them from earlier runs" in result.output
     assert (tmp_path / "out" / "report.md").is_file()
     document = wattfold.json(*arguments)
     assert document["cases_stored"] == 20
@@ -51,7 +51,7 @@ def test_a_missing_log_says_how_to_get_one(wattfold: Command, tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        ([], "name an experiment"),
+        ([], "no experiment given"),
         (["other"], "cluster"),
         (["cluster", "--nodes", "5"], "at least the 40960 nodes"),
         (["cluster", "--cluster-sizes", "3-90"], "which the baseline can power"),
@@ -82,7 +82,7 @@ def test_equipartition_is_run_judged_and_resumed(
     result = wattfold(*arguments)
     assert result.exit_code == 0, result.output
     assert "mean response is shorter with adaptive jobs" in result.output
-    assert "24 cases, 0 of them from before" in result.output
+    assert "24 cases, 0 of them from earlier runs" in result.output
     document = wattfold.json(*arguments)
     assert document["cases_stored"] == 24
     pictures = [path for path in document["files"] if path.endswith(".png")]

@@ -24,7 +24,7 @@ def test_small_problems_are_run_and_judged(wattfold: Command, tmp_path: Path) ->
     result = wattfold(*arguments)
     assert result.exit_code == 0, result.output
     assert "QUICK" in result.output
-    assert "10 cases, 0 of them from before" in result.output
+    assert "10 cases, 0 of them from earlier runs" in result.output
     assert (out / "gap" / "gap.png").is_file()
     assert "within 3% of the best one" in (out / "report.md").read_text()
 
@@ -32,13 +32,13 @@ def test_small_problems_are_run_and_judged(wattfold: Command, tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        ([], "name a family"),
+        ([], "no family given"),
         (["all"], "is not one of 'scenarios', 'prices', 'caps', 'gap', 'cluster'"),
         (["gap", "--workload=none"], "is not one of 'measured', 'composed'"),
         (["cluster", "--scale=0"], "not in the range"),
         (["gap", "--iterations=0"], "counted from 1"),
-        (["caps", "--restart=-1"], "a restart takes 0 s to a day"),
-        (["caps", "--host-idle=0"], "a host draws 0 to 10,000 W"),
+        (["caps", "--restart=-1"], "a restart must take 0 s to a day"),
+        (["caps", "--host-idle=0"], "a host must draw 0 to 10,000 W"),
     ],
 )
 def test_what_makes_no_sense_is_refused(

@@ -49,11 +49,11 @@ def test_a_window_is_run_judged_and_resumed(wattfold: Command, tmp_path: Path) -
 @pytest.mark.parametrize(
     ("arguments", "code", "says"),
     [
-        ([], ExitCode.USAGE, "name a family"),
+        ([], ExitCode.USAGE, "no family given"),
         (["all"], ExitCode.USAGE, "is not one of 'raw', 'pressed', 'budget', 'weeks'"),
-        (["raw"], ExitCode.NO_SUCH_JOB, "name their folder with --traces DIR"),
+        (["raw"], ExitCode.NO_SUCH_JOB, "give their folder with --traces DIR"),
         (["raw", "--traces", "/nonexistent"], ExitCode.NO_SUCH_JOB, "expected a folder with"),
-        (["raw", "--budget-share", "2"], ExitCode.USAGE, "above 0 up to 1"),
+        (["raw", "--budget-share", "2"], ExitCode.USAGE, "above 0 and at most 1"),
     ],
 )
 def test_what_makes_no_sense_is_refused(

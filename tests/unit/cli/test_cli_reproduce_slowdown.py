@@ -27,7 +27,7 @@ def test_a_drawn_workload_is_run_judged_and_resumed(wattfold: Command, tmp_path:
     assert "worst-case model, DynAVGSD, workload 1" in result.output
     assert "QUICK" in result.output
     assert "static backfill" in result.output
-    assert "12 cases, 0 of them from before" in result.output
+    assert "12 cases, 0 of them from earlier runs" in result.output
     assert (tmp_path / "out" / "c" / "figure-8-models.png").is_file()
     document = wattfold.json(*arguments)
     assert document["cases_stored"] == 12
@@ -57,7 +57,7 @@ def test_real_programs_need_what_was_built(
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        ([], "name an experiment"),
+        ([], "no experiment given"),
         (["e"], "is not one of 'a', 'b', 'c', 'd'"),
         (["c", "--workload", "cirne", "--every", "0"], "every day or more often"),
         (["c", "--workload", "cirne", "--sharing-factor", "2"], "between 0 and 1"),

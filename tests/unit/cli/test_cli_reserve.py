@@ -28,7 +28,7 @@ def test_a_window_is_made_listed_and_cancelled(wattfold: Command, fake: FakeCoor
     one.other_job_ids.append("17")
     table = wattfold("reservations").stdout
     assert table == wattfold("reserve", "--list").stdout
-    assert all(word in table for word in ("kernel", "to come", "maintenance", "n1, n2", "17"))
+    assert all(word in table for word in ("kernel", "planned", "maintenance", "n1, n2", "17"))
     (listed,) = wattfold.json("reservations")["reservations"]
     assert listed["reason"] == "new kernel"
     assert wattfold("reserve", "--cancel", "kernel").stdout == "kernel cancelled\n"
@@ -47,19 +47,25 @@ def test_for_people_and_a_queue_from_now_on(wattfold: Command, fake: FakeCoordin
 def test_jobs_there_without_a_right_are_told(wattfold: Command, fake: FakeCoordinator) -> None:
     fake.jobs_in_the_way = ["4", "5"]
     result = wattfold("reserve", "k", "--nodes", "n1", "--duration", "1h", "--maintenance")
-    assert "jobs on its nodes that have no right to it: 4 5" in result.stderr
+    assert "jobs on the nodes without a right to the reservation: 4 5" in result.stderr
 
 
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ([], "give the reservation a name"),
-        (["k", "--nodes", "n1"], "say when it ends"),
-        (["k", "--nodes", "n1", "--end", "+1h", "--duration", "1h"], "say when it ends"),
-        (["k", "--end", "+1h"], "say which nodes"),
-        (["k", "--end", "+1h", "--nodes", "n1", "--count", "1"], "say which nodes"),
-        (["k", "--list"], "--list and --cancel NAME go alone"),
-        (["--list", "--cancel", "k"], "--list and --cancel NAME go alone"),
+        ([], "give a name for the reservation"),
+        (["k", "--nodes", "n1"], "give the end of the reservation"),
+        (
+            ["k", "--nodes", "n1", "--end", "+1h", "--duration", "1h"],
+            "give the end of the reservation",
+        ),
+        (["k", "--end", "+1h"], "give the nodes of the reservation"),
+        (
+            ["k", "--end", "+1h", "--nodes", "n1", "--count", "1"],
+            "give the nodes of the reservation",
+        ),
+        (["k", "--list"], "--list and --cancel NAME cannot be combined"),
+        (["--list", "--cancel", "k"], "--list and --cancel NAME cannot be combined"),
     ],
 )
 def test_half_a_request_is_no_request(wattfold: Command, arguments: list[str], said: str) -> None:
@@ -77,7 +83,7 @@ def test_jobs_that_may_be_pre_empted(wattfold: Command, fake: FakeCoordinator) -
     wattfold("submit", "--preemptable", "--", "true")
     assert fake.submissions[-1].spec.preemptable
     fake.jobs["job-1"].spec.restartable = True
-    assert "may be pre-empted" in wattfold("show", "job-1").stdout
+    assert "preemptable" in wattfold("show", "job-1").stdout
 
 
 def test_names_are_completed(wattfold: Command, fake: FakeCoordinator) -> None:
@@ -93,7 +99,7 @@ def test_nodes_and_jobs_name_it(wattfold: Command, fake: FakeCoordinator) -> Non
     fake.nodes[0].overstaying_job_ids.append("7")
     first = " ".join(wattfold("nodes").stdout.split())
     assert "maintenance (k) from" in first
-    assert "still running there: 7" in first
+    assert "without right to the reservation: 7" in first
     wattfold("submit", "--reservation", "course", "--", "true")
     assert fake.submissions[-1].spec.reservation == "course"
     assert "course" in wattfold("show", "job-1").stdout

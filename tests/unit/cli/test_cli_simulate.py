@@ -90,7 +90,7 @@ def test_check_compares_every_start(
         ([(1, 0), (2, 100), (3, 20)], "3 of 4 starts agree, 1 are not in the file."),
         (
             [(1, 0), (2, 100), (3, 20), (4, 30), (5, 1)],
-            "4 of 4 starts agree, 1 of the file are not in the run.",
+            "4 of 4 starts agree, 1 starts of the file are not in the run.",
         ),
     ],
 )
@@ -129,7 +129,7 @@ def test_every_file_has_the_same_bytes_the_second_time(wattfold: Command, tmp_pa
     for name in ("a", "b"):
         result = wattfold(*arguments, *budget, "--workers=2", "--out", str(tmp_path / name))
         assert result.exit_code == 0, result.output
-        assert result.output.endswith(f"Files in {tmp_path / name}, pictures: 3\n")
+        assert result.output.endswith(f"Files in {tmp_path / name}, plots: 3\n")
     first = contents(tmp_path / "a")
     runs = ("easy-seed3", "parm-wse-seed3")
     files = ("jobs.csv", "jobs.parquet", "series.csv", "series.parquet", "metrics.json")
@@ -226,7 +226,7 @@ def test_a_budget_that_drops_is_kept(wattfold: Command, tmp_path: Path, name: st
         ("time_s,budget_w\n", "begin at 0"),
         ("seconds,watts\n0,900\n", "expected the columns time_s,budget_w"),
         ("", "expected the columns time_s,budget_w"),
-        ("time_s,budget_w\n0,100\n", "leaves nothing for jobs: 16 idle nodes"),
+        ("time_s,budget_w\n0,100\n", "leaves no power for jobs: 16 idle nodes"),
     ],
 )
 def test_a_bad_budget_file_is_one_line(
@@ -250,40 +250,48 @@ def test_a_bad_budget_file_is_one_line(
         ("--log cut.gz", ExitCode.REFUSED, "broken gzip data"),
         ("--log empty", ExitCode.USAGE, "the selection has no jobs"),
         ("--log binary", ExitCode.REFUSED, "is no text, so it is not a workload log"),
-        ("", ExitCode.USAGE, "either --log FILE or --model NAME"),
-        ("--log SMALL --model lublin", ExitCode.USAGE, "either --log FILE or --model NAME"),
+        ("", ExitCode.USAGE, "give exactly one of --log, --model and --training"),
+        (
+            "--log SMALL --model lublin",
+            ExitCode.USAGE,
+            "give exactly one of --log, --model and --training",
+        ),
         ("--log SMALL --nodes 3", ExitCode.USAGE, "the first is job 1 with 6"),
         ("--log SMALL --nodes 0", ExitCode.USAGE, "not in the range"),
         ("--log SMALL --nodes 1000000000000", ExitCode.USAGE, "not in the range"),
         ("--log SMALL --gamma nan", ExitCode.USAGE, "not a finite number"),
         ("--log SMALL --predict mean", ExitCode.USAGE, "is not one of 'user', 'last-two'"),
-        ("--log SMALL --policy parm-wse --predict last-two", ExitCode.USAGE, "leave --predict out"),
+        ("--log SMALL --policy parm-wse --predict last-two", ExitCode.USAGE, "omit --predict"),
         ("--log SMALL --gamma 1e300", ExitCode.USAGE, "goes no further"),
         ("--log SMALL --first 9", ExitCode.USAGE, "the selection has no jobs"),
         ("--log SMALL --seeds 2", ExitCode.USAGE, "every run would be the same"),
         ("--log SMALL --budget x", ExitCode.USAGE, "neither a power nor a file"),
         ("--log SMALL --budget none.csv", ExitCode.USAGE, "none.csv: cannot be read"),
         ("--log SMALL --budget binary", ExitCode.USAGE, "binary"),
-        ("--log SMALL --budget 10", ExitCode.USAGE, "leaves nothing for jobs"),
-        ("--log SMALL --budget 900", ExitCode.USAGE, "2 nodes that the budget feeds at 60 W"),
+        ("--log SMALL --budget 10", ExitCode.USAGE, "leaves no power for jobs"),
+        ("--log SMALL --budget 900", ExitCode.USAGE, "2 nodes that the budget can power at 60 W"),
         (
             "--log SMALL --policy parm-wse --caps 10,30",
             ExitCode.USAGE,
             "a cap of 10 W is outside 25 to 60 W",
         ),
         ("--log SMALL --cap 61", ExitCode.USAGE, "a cap of 61 W is outside 25 to 60 W"),
-        ("--log SMALL --idle 200", ExitCode.USAGE, "an idle node draws between 0 and"),
+        ("--log SMALL --idle 200", ExitCode.USAGE, "an idle node must draw between 0 W and"),
         ("--log SMALL --torus 2x4", ExitCode.USAGE, "8 places, too few for 10 nodes"),
-        ("--log SMALL --placement cuboid", ExitCode.USAGE, "cuboid needs the --torus"),
-        ("--log SMALL --torus 4xx", ExitCode.USAGE, "not the sides of a torus"),
-        ("--log SMALL --resume", ExitCode.USAGE, "--resume needs the --out DIR"),
+        ("--log SMALL --placement cuboid", ExitCode.USAGE, "add --torus"),
+        ("--log SMALL --torus 4xx", ExitCode.USAGE, "not the dimensions of a torus"),
+        (
+            "--log SMALL --resume",
+            ExitCode.USAGE,
+            "--resume needs the folder of the stopped run; add --out DIR",
+        ),
         ("--log SMALL --out empty", ExitCode.REFUSED, "cannot be used: Not a directory"),
         ("--log SMALL --annotations nan.csv", ExitCode.REFUSED, "expected the columns"),
         ("--log SMALL --odd-rows none/x", ExitCode.REFUSED, "none/x: cannot be written"),
         ("--log SMALL --check none", ExitCode.USAGE, "none: cannot be read"),
         ("--log SMALL --check .", ExitCode.USAGE, "cannot be read: Is a directory"),
         ("--log SMALL --check cut.gz", ExitCode.USAGE, "broken gzip data"),
-        ("--log SMALL --check nan.csv", ExitCode.USAGE, "line 2: not an id and a start"),
+        ("--log SMALL --check nan.csv", ExitCode.USAGE, "line 2: not an ID and a start"),
         ("--log SMALL --check SMALL", ExitCode.USAGE, "expected the columns job_id,start"),
         ("--log SMALL --dask tcp://x:1", ExitCode.USAGE, "--out DIR"),
         ("--log none.swf --policy easy --policy fcfs", ExitCode.REFUSED, "none.swf: cannot be"),
@@ -379,7 +387,7 @@ def test_windows_and_limits_are_in_table_and_files(wattfold: Command, small: Pat
     assert json.loads(result.stdout)["runs"][0]["jobs_timed_out"] == 1
     shown = wattfold("simulate", *arguments)
     assert "ended by limits" in shown.stdout
-    assert "pre-emptions" not in shown.stdout
+    assert "preemptions" not in shown.stdout
 
 
 @pytest.mark.parametrize(
@@ -388,13 +396,13 @@ def test_windows_and_limits_are_in_table_and_files(wattfold: Command, small: Pat
         ("--nodes=3 --snapshots=end", "--snapshots needs --machine FILE"),
         ("--machine M --snapshots=0s", "Invalid value for '--snapshots'"),
         ("--nodes=20 --level messages --end-at-limit", "--end-at-limit is for the pool"),
-        ("--nodes=3 --machine M", "--nodes is for like nodes"),
-        ("--idle=3 --machine M", "--idle is for like nodes"),
+        ("--nodes=3 --machine M", "--nodes applies to identical nodes"),
+        ("--idle=3 --machine M", "--idle applies to identical nodes"),
         ("--nodes=3 --share-nodes", "--share-nodes needs --machine FILE"),
         ("--nodes=3 --requests M", "--requests needs --machine FILE"),
-        ("", "either --nodes COUNT or --machine FILE"),
-        ("--machine M --level messages", "easy needs like nodes that are counted"),
-        ("--machine M --budget 400W", "leaves nothing for jobs"),
+        ("", "either --nodes N or --machine FILE"),
+        ("--machine M --level messages", "easy needs identical counted nodes"),
+        ("--machine M --budget 400W", "leaves no power for jobs"),
     ],
 )
 def test_what_does_not_go_with_a_machine_file(
@@ -434,10 +442,10 @@ def test_restarts_are_of_both_levels(wattfold: Command, small: Path) -> None:
     words = ("simulate", "--log", str(small), "--nodes=10", "--restarts")
     refused = wattfold(*words, "30s,45s")
     assert refused.exit_code == ExitCode.USAGE
-    assert "--restarts in a pool is for PARM, and not for easy" in refused.stderr
+    assert "--restarts with --level pool applies to PARM only, not to easy" in refused.stderr
     both = wattfold(*words, "30s,45s", "--policy=parm-wse", "--free-resizes")
     assert both.exit_code == ExitCode.USAGE
-    assert "--free-resizes does not go with --restarts" in both.stderr
+    assert "--free-resizes cannot be combined with --restarts" in both.stderr
     odd = wattfold(*words, "30s", "--level", "messages")
     assert odd.exit_code == 2
     assert "give SAVE,START" in odd.stderr

@@ -166,8 +166,8 @@ def test_environment(wattfold: Command, fake: FakeCoordinator) -> None:
         (("--time", "90", "true"), "not a duration: '90'"),
         (("--cap", "0", "true"), "power '0' is outside"),
         (("--priority", "0", "true"), "--priority"),
-        (("--name", "a b", "true"), "--name 'a b' is no name"),
-        (("--env", "NOT_SET_ANYWHERE", "true"), "no such variable here"),
+        (("--name", "a b", "true"), "--name 'a b' is not a valid name"),
+        (("--env", "NOT_SET_ANYWHERE", "true"), "this shell has no such variable"),
         ((), "Missing argument 'COMMAND"),
     ],
 )
@@ -242,7 +242,7 @@ def test_wait_outlasts_a_coordinator_that_is_away(wattfold: Command, fake: FakeC
         away[0] = False
         result = running.result(timeout=30)
     assert result.exit_code == 0
-    assert "the job goes on" in result.stderr
+    assert "the job continues" in result.stderr
     document = json.loads(result.stdout)
     assert (document["state"], document["cap_uw"]) == ("JOB_STATE_COMPLETED", 45 * W)
 

@@ -83,13 +83,17 @@ def test_policies_are_compared_at_prices_that_change(
 @pytest.mark.parametrize(
     ("change", "more", "message"),
     [
-        (("training", "60,600", "60,-1"), (), "due_s is a number of at least 0"),
+        (("training", "60,600", "60,-1"), (), "due_s must be a number of at least 0"),
         (("training", "2,60,net,80,,", "2,60,net,80,59,"), (), "job 2 is due at 59 s, before"),
-        (("machine", "V100", "A100"), (), "'net' is known on 1 x V100, 2 x V100; nodes have"),
+        (
+            ("machine", "V100", "A100"),
+            (),
+            "'net' has epoch times on 1 x V100, 2 x V100; nodes have",
+        ),
         (("training", "net", "other"), (), "no epoch time of 'other' is known"),
-        ((), ("--energy-price=cheap",), "neither a price, a table of the day nor a file"),
-        ((), ("--count=1",), "--count is nothing to --training"),
-        ((), ("--log=x.swf",), "either --log FILE or --model NAME or --training FILE"),
+        ((), ("--energy-price=cheap",), "neither a price, a daily table nor a file"),
+        ((), ("--count=1",), "--count cannot be combined with --training"),
+        ((), ("--log=x.swf",), "give exactly one of --log, --model and --training"),
     ],
 )
 def test_what_is_wrong_is_told_in_a_line(
@@ -106,6 +110,6 @@ def test_what_is_wrong_is_told_in_a_line(
 
 
 def test_without_its_other_files_nothing_runs(wattfold: Command, files: list[str]) -> None:
-    assert "needs the --epoch-times" in wattfold("simulate", *files[:2], *files[4:]).stderr
+    assert "add --epoch-times" in wattfold("simulate", *files[:2], *files[4:]).stderr
     assert "--machine FILE" in wattfold("simulate", *files[:4]).stderr
     assert "--pue needs --training" in wattfold("simulate", "--log=x", "--pue=1.3").stderr

@@ -64,13 +64,15 @@ def test_a_job_that_was_resized_counts_what_it_held_on_average() -> None:
 def test_what_has_not_run_is_no_job_of_a_log() -> None:
     never = job(pb.JOB_STATE_CANCELLED, started_at_s=0.0)
     assert len(workload_of([job(), never, job(pb.JOB_STATE_RUNNING)], SITE)) == 1
-    with pytest.raises(BadRequestError, match="no job has run and ended yet"):
+    with pytest.raises(BadRequestError, match="no job has started and ended yet"):
         workload_of([never], SITE)
 
 
 def test_nodes_that_differ_need_a_word_what_one_counts() -> None:
     nodes = [pb.Node(cpus="0-7"), pb.Node(cpus="0-3"), pb.Node()]
-    with pytest.raises(BadRequestError, match="nodes have 4 to 8 cores; say with --procs-per-node"):
+    with pytest.raises(
+        BadRequestError, match="nodes have 4 to 8 cores; give the number of processors"
+    ):
         site_of(nodes, None)
     assert site_of(nodes, 6) == Site(nodes=2, cores=12, each=6)
     assert site_of(nodes[:1], None) == Site(nodes=1, cores=8, each=8)

@@ -44,12 +44,12 @@ def test_what_holds_is_taken() -> None:
 @pytest.mark.parametrize(
     ("assignment", "why"),
     [
-        (on("gone", "n0:0"), "the job has ended or is on its way out"),
+        (on("gone", "n0:0"), "the job has ended or is ending"),
         (on("a", "n0:0-3", "n1:0-3"), "size 8 is outside 1..4"),
-        (replace(on("a", "n0:0"), size=2), "size 2 does not agree with 1 cores"),
-        (on("a", "n0:0", "n1:0"), "a job that counts cores stays within one node"),
-        (on("a", "n9:0"), "node n9 is unknown or named twice"),
-        (on("a", "n0:3-4"), "cores 3-4 are not all cores of n0 (0-3)"),
+        (replace(on("a", "n0:0"), size=2), "size 2 does not match the assigned 1 cores"),
+        (on("a", "n0:0", "n1:0"), "a job sized in cores must be on exactly one node"),
+        (on("a", "n9:0"), "node n9 is unknown or listed twice"),
+        (on("a", "n0:3-4"), "cores 3-4 are not all part of node n0 (cores 0-3)"),
     ],
 )
 def test_an_assignment_that_cannot_be(assignment: Assignment, why: str) -> None:
@@ -60,17 +60,17 @@ def test_a_node_named_twice_or_without_cores() -> None:
     stage = stage_with(unit=NODES)
     some = Share(node_id=NodeId("n0"), cpus=CpuSet.of([0]))
     twice = Assignment(job_id=JobId("a"), size=2, cap_uw=1, shares=(some, some))
-    assert reason(stage, twice) == "node n0 is unknown or named twice"
+    assert reason(stage, twice) == "node n0 is unknown or listed twice"
     empty = replace(twice, size=1, shares=(replace(some, cpus=CpuSet()),))
-    assert reason(stage, empty) == "cores  are not all cores of n0 (0-3)"
+    assert reason(stage, empty) == "cores  are not all part of node n0 (cores 0-3)"
 
 
 def test_a_job_that_is_held_or_has_ended() -> None:
     stage = stage_with()
     stage.submit("b", held=True)
-    assert reason(stage, on("b", "n0:0")) == "the job has ended or is on its way out"
+    assert reason(stage, on("b", "n0:0")) == "the job has ended or is ending"
     stage.cancel("a")
-    assert reason(stage, on("a", "n0:0")) == "the job has ended or is on its way out"
+    assert reason(stage, on("a", "n0:0")) == "the job has ended or is ending"
 
 
 def test_a_node_out_of_reach() -> None:
@@ -93,7 +93,7 @@ def test_cores_of_a_foreign_process() -> None:
     stage.register("n0")
     stage.connect("n0", 10, (running("x", "0-1"),))
     stage.submit("a")
-    why = "cores 1 are held by a process not of this journal"
+    why = "cores 1 are in use by processes of earlier attempts or of another journal"
     assert reason(stage, on("a", "n0:1-2")) == why
 
 
@@ -103,18 +103,18 @@ def test_what_a_running_job_may_not() -> None:
     stage.run_job("rigid", "n0:0-1", kind=JobKind.MOLDABLE)
     stage.run_job("a", "n0:2-3")
     assert reason(stage, on("rigid", "n0:0")) == (
-        "a moldable job (mask) keeps its cores while it runs"
+        "a moldable job in mode mask keeps its cores while it runs"
     )
     assert reason(stage, on("a", "n1:2-3")) == "a running job stays on its nodes"
     stage.cancel("a")
-    assert "on its way out" in reason(stage, on("a", "n0:2-3"))
+    assert "is ending" in reason(stage, on("a", "n0:2-3"))
 
 
 def test_a_job_that_is_being_started_keeps_its_place() -> None:
     stage = stage_with()
     stage.plan(on("a", "n0:0-1"))
     assert stage.job("a").state is JobState.STARTING
-    assert reason(stage, on("a", "n0:0-2")) == "it is being started"
+    assert reason(stage, on("a", "n0:0-2")) == "the job is starting"
     assert reason(stage, on("a", "n0:0-1", cap_w=20)) == ""
 
 
@@ -122,13 +122,13 @@ def test_part_of_a_whole_node_is_for_jobs_that_share_it() -> None:
     stage = stage_with(unit=NODES, high=2)
     assert reason(stage, on("a", "n0")) == ""
     part = replace(on("a", "n0:0-1"), size=1)
-    assert reason(stage, part) == "cores 0-1 are not the whole node n0"
+    assert reason(stage, part) == "cores 0-1 are not the whole node n0, which the job requires"
     stage.submit("b", job_spec(unit=NODES, high=2, sharing=BOTH, tasks_per_node=2))
     two = replace(on("b", "n0:0-1", "n1:2-3"), size=2)
     assert reason(stage, two) == ""
     one = replace(on("b", "n0:0"), size=1)
     assert reason(stage, one) == "1 cores of n0 are too few for 2 tasks"
-    assert reason(stage, on("a", "n0"), two) == "cores 0-1 of n0 are given to another job"
+    assert reason(stage, on("a", "n0"), two) == "cores 0-1 of n0 are assigned to another job"
 
 
 def test_two_jobs_on_a_node_of_which_one_asked_for_all_of_it() -> None:
@@ -167,7 +167,7 @@ def test_power_that_is_not_left() -> None:
     stage.submit("b")
     assert reason(stage, on("b", "n1:0-3", cap_w=20)) == ""
     assert reason(stage, on("b", "n1:0-3", cap_w=21)) == (
-        "needs 11.00 W above the floors, 10.00 W are left"
+        "needs 11.00 W above the floors; 10.00 W are available"
     )
 
 
@@ -207,17 +207,17 @@ def test_cores_given_twice() -> None:
     stage.submit("b")
     accepted = decide(stage, on("a", "n0:0-1"), on("b", "n0:1-2"))
     assert [a.job_id for a in accepted.starts] == ["a"]
-    assert accepted.refusals[0].reason == "cores 1 of n0 are given to another job"
+    assert accepted.refusals[0].reason == "cores 1 of n0 are assigned to another job"
 
 
 def test_the_node_of_an_exclusive_job_is_given_once() -> None:
     stage = stage_with(exclusive=True)
     stage.submit("b")
     assert reason(stage, on("a", "n0:0"), on("b", "n0:3")) == (
-        "cores 3 of n0 are given to another job"
+        "cores 3 of n0 are assigned to another job"
     )
     assert reason(stage, on("b", "n0:3"), on("a", "n0:0")) == (
-        "cores 3 of n0 are given to another job"
+        "cores 3 of n0 are assigned to another job"
     )
 
 
@@ -231,8 +231,8 @@ def test_a_change_left_out_takes_those_with_it_that_need_its_cores() -> None:
     accepted = decide(stage, on("a", "n0:0-1"), on("b", "n0:2"))
     assert accepted.changes == ()
     assert {r.job_id: r.reason for r in accepted.refusals} == {
-        "a": "cores 1 of n0 are given to another job",
-        "b": "cores 2 of n0 are given to another job",
+        "a": "cores 1 of n0 are assigned to another job",
+        "b": "cores 2 of n0 are assigned to another job",
     }
 
 
@@ -240,7 +240,7 @@ def test_a_refusal_is_told_and_tried_again() -> None:
     stage = stage_with()
     stage.plan(on("a", "n0:3-4"))
     assert stage.job("a").reason == (
-        "left out of the last plan: cores 3-4 are not all cores of n0 (0-3)"
+        "omitted from the last plan: cores 3-4 are not all part of node n0 (cores 0-3)"
     )
     assert [type(action).__name__ for action in stage.after(1)] == ["Solve"]
 
@@ -256,5 +256,5 @@ def test_a_new_level_of_a_running_job_is_no_resize() -> None:
 
 def test_a_job_is_on_the_nodes_it_names_alone() -> None:
     stage = stage_with(among=(NodeId("n1"),))
-    assert reason(stage, on("a", "n0:0")) == "node n0 is none of those it names"
+    assert reason(stage, on("a", "n0:0")) == "node n0 is not in the --among list of the job"
     assert not reason(stage, on("a", "n1:0"))

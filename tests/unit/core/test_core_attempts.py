@@ -71,7 +71,7 @@ def test_a_job_whose_node_is_forgotten_waits_again_at_its_place() -> None:
     forgotten(stage, "n0")
     job = stage.job("a")
     assert (job.state, job.attempt, job.submitted_ns) == (JobState.PENDING, 2, submitted_ns)
-    assert "its node n0 was forgotten: board is dead" in job.reason
+    assert "its node n0 was removed from the ledger: board is dead" in job.reason
     assert (job.ranks, job.target, job.started_ns) == ({}, None, -1)
     assert (job.done, job.saved, job.saved_share) == (0, 0, 0)
     assert [view.job_id for view in stage.core.snapshot(stage.now_ns).jobs] == ["a", "b"]
@@ -139,7 +139,7 @@ def test_a_vanished_process_counts_as_lost() -> None:
     stage.connect("n0")
     job = stage.job("a")
     assert (job.state, job.attempt) == (JobState.PENDING, 2)
-    assert "vanished" in job.reason
+    assert "disappeared" in job.reason
 
 
 def test_a_forced_cancel_is_no_reason_to_start_again() -> None:
@@ -174,7 +174,7 @@ def test_a_start_that_waits_for_cores_is_put_off_when_an_old_process_turns_up() 
     stage.order("n0", NodeOrder.RESUME)
     stage.connect("n0", 10, (running("a", "0-1", attempt=1),))
     assert stage.job("a").state is JobState.PENDING
-    assert "earlier attempt is still on n0" in stage.job("a").reason
+    assert "earlier attempt still runs on n0" in stage.job("a").reason
     assert not launches(stage.mask_is("n1", "b", "2-3"))
 
 

@@ -253,7 +253,7 @@ def test_a_vanished_process_loses_the_job() -> None:
     stage.silent("n0")
     stage.connect("n0", 10, ())
     assert stage.job("a").state is JobState.LOST
-    assert "vanished" in stage.job("a").message
+    assert "disappeared" in stage.job("a").message
 
 
 def test_an_end_that_happened_out_of_contact_is_taken_in() -> None:
@@ -303,7 +303,7 @@ def test_foreign_processes_keep_their_cores() -> None:
     stage.leased("n0")
     stage.submit("a")
     assert stage.plan(on("a", "n0:1-2", cap_w=10)) == []
-    assert "held by a process not of this journal" in stage.job("a").reason
+    assert "in use by processes of earlier attempts or of another journal" in stage.job("a").reason
     stage.need_plan()
     assert stage.plan(on("a", "n0:2-3", cap_w=10)) == [launch("n0", "a", "2-3")]
     assert stage.process_ended("n0", "stranger") == [forget("n0", "stranger", 0)]
@@ -373,7 +373,7 @@ def test_a_wish_is_a_reason_to_plan_and_bounds_the_plan() -> None:
     assert want(stage, 3) == []  # A round is under way; another one follows.
     # More than was asked for is left out; what it has may stay.
     assert stage.plan(on("a", "n0:0-3")) == [solve(number + 2)]
-    assert "asks for 3 cores at most" in stage.core.state.jobs[JobId("a")].reason
+    assert "the program requests at most 3 cores" in stage.core.state.jobs[JobId("a")].reason
     assert mask("n0", "a", "0-2") in stage.plan(on("a", "n0:0-2"))
 
 

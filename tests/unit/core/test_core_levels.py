@@ -211,8 +211,8 @@ def test_a_gpu_goes_up_only_into_watts_that_another_one_has_left() -> None:
     stage.need_plan()
     waits = owning(on("b", "n1:0-3", cap_w=10))
     stage.plan(stage.job("a").target, waits)
-    said = "needs 50.00 W above the floors, 0.00 W are left"
-    assert stage.job("b").reason == f"left out of the last plan: {said}"
+    said = "needs 50.00 W above the floors; 0.00 W are available"
+    assert stage.job("b").reason == f"omitted from the last plan: {said}"
     lowered = caps_sent(stage.process_ended("n0", "a"))
     assert [(one.node_id, one.caps) for one in lowered] == [("n0", (("gpu-1a", 20 * W),))]
     stage.need_plan()
@@ -311,8 +311,8 @@ def test_a_start_is_refused_that_fits_only_without_its_level() -> None:
     stage.submit("a", job_spec())
     stage.need_plan()
     stage.plan(levelled(on("a", "n0:0-3", cap_w=30), dram_w=24))
-    said = "needs 26.00 W above the floors, 22.00 W are left"
-    assert stage.job("a").reason == f"left out of the last plan: {said}"
+    said = "needs 26.00 W above the floors; 22.00 W are available"
+    assert stage.job("a").reason == f"omitted from the last plan: {said}"
 
 
 def test_a_lower_budget_takes_dram_back_to_its_standing_cap_at_most() -> None:

@@ -144,7 +144,7 @@ def test_people_are_told_which_zone_and_what_it_costs() -> None:
     measured(stage, "n0", 64)
     node = stage.core.state.nodes[N0]
     message = node_message(stage.core.state, node, None)
-    assert message.message == "package-0 does not hold its cap: charged with 64.0 W"
+    assert message.message == "package-0 exceeds its cap and is charged with 64.0 W"
     measured(stage, "n0", None)
     assert node_message(stage.core.state, node, None).message == ""
 

@@ -67,8 +67,8 @@ def test_a_floor_above_the_budget_is_refused() -> None:
     assert stage.connect("n1") == []
     assert node(stage, N1) is NodeState.REFUSED
     assert stage.core.state.nodes[N1].message == (
-        "its base power and floors of 20.0 W do not fit: the budget is 35.0 W and other nodes "
-        "need 20.0 W"
+        "its base power and floors of 20.0 W exceed the free budget: the budget is 35.0 W "
+        "and other nodes need 20.0 W"
     )
     assert stage.budget(40) == [renew("n1")]
     assert node(stage, N1) is NodeState.UP
@@ -156,7 +156,7 @@ def test_a_silent_node_is_charged_as_it_was_until_its_lease_has_surely_ended() -
     assert stage.silent("n0") == []
     stage.submit("b")
     assert stage.plan(on("b", "n1:0", cap_w=50))[1:] == []
-    assert "0.00 W are left" in stage.job("b").reason
+    assert "0.00 W are available" in stage.job("b").reason
     bound_s = LEASE_S + SLACK_S
     stage.after(bound_s - 0.001)
     assert stage.charge_w("n0") == 60
@@ -341,7 +341,7 @@ def test_a_node_that_comes_back_without_the_cores_of_its_jobs_harms_only_itself(
     stage.silent("n0")
     stage.connect(node_spec("n0", cores=2), 50, (running("a", "0-3"),))
     assert node(stage, N0) is NodeState.SILENT
-    assert "came back with the cores 0-1" in stage.core.state.nodes[N0].message
+    assert "returned with cores 0-1" in stage.core.state.nodes[N0].message
     stage.connect("n0", 50, (running("a", "0-3"),))
     assert node(stage, N0) is NodeState.UP
 

@@ -36,7 +36,7 @@ def preempt(
     stage: Stage, job: str = "a", for_job: str = "h", *kept: Assignment, **fields: Any
 ) -> list[act.Action]:
     wanted = Preemption(
-        job_id=JobId(job), for_job=JobId(for_job), reason=f"pre-empted for job {for_job}", **fields
+        job_id=JobId(job), for_job=JobId(for_job), reason=f"preempted for job {for_job}", **fields
     )
     plan = Plan(assignments=kept, preemptions=(wanted,))
     event = ev.PlanProposed(plan=plan, round=planning_round(stage.core.state.solving))
@@ -51,10 +51,10 @@ def test_a_pre_empted_job_is_ended_with_its_signal_and_its_grace() -> None:
     assert (ending.job_id, ending.signal, ending.grace_ns) == ("a", 10, 7 * S)
     job = stage.job("a")
     assert (job.state, job.yields_to) == (JobState.ENDING, "h")
-    assert job.reason == "to be requeued: pre-empted for job h"
+    assert job.reason == "requeueing: preempted for job h"
     stage.process_ended("n0", "a", 143)
     assert (job.state, job.attempt) == (JobState.PENDING, 2)
-    assert job.attempts[0].why == "pre-empted for job h"
+    assert job.attempts[0].why == "preempted for job h"
 
 
 def test_a_grace_time_of_the_plan_comes_before_that_of_the_job() -> None:
@@ -66,17 +66,20 @@ def test_a_grace_time_of_the_plan_comes_before_that_of_the_job() -> None:
 @pytest.mark.parametrize(
     ("fields", "why"),
     [
-        ({"preemptable": False}, "it was submitted without --preemptable"),
-        ({"preemptable": False, "restartable": True}, "it was submitted without --preemptable"),
-        ({"queue": "high"}, "queue 'high' does not pre-empt queue 'high'"),
-        ({"queue": ""}, "queue 'high' does not pre-empt queue ''"),
+        ({"preemptable": False}, "the job was submitted without --preemptable"),
+        (
+            {"preemptable": False, "restartable": True},
+            "the job was submitted without --preemptable",
+        ),
+        ({"queue": "high"}, "queue 'high' does not preempt queue 'high'"),
+        ({"queue": ""}, "queue 'high' does not preempt queue ''"),
     ],
 )
 def test_who_may_not_be_pre_empted(fields: dict[str, Any], why: str) -> None:
     stage = site(**fields)
     assert terminate("n0", "a") not in preempt(stage)
     assert stage.job("a").state is JobState.RUNNING
-    assert stage.job("a").reason == f"left out of the last plan: cannot be pre-empted: {why}"
+    assert stage.job("a").reason == f"omitted from the last plan: cannot be preempted: {why}"
 
 
 def test_not_for_a_job_that_does_not_wait_any_more() -> None:
@@ -86,7 +89,7 @@ def test_not_for_a_job_that_does_not_wait_any_more() -> None:
         stage.need_plan()
         preempt(stage)
         assert stage.job("a").state is JobState.RUNNING
-        assert stage.job("a").reason.endswith("job h does not wait any more")
+        assert stage.job("a").reason.endswith("job h no longer waits")
     stage = site()
     stage.cancel("a")
     preempt(stage)
@@ -119,7 +122,7 @@ def test_a_training_job_is_pre_empted_for_nobody_in_particular() -> None:
 def test_other_jobs_are_not_pre_empted_for_nobody() -> None:
     stage = site()
     assert not any(isinstance(one, act.Terminate) for one in preempt(stage, "a", ""))
-    assert "it is no training job" in stage.job("a").reason
+    assert "the job is not a training job" in stage.job("a").reason
 
 
 def test_a_pre_empted_job_does_not_start_before_the_one_it_made_way_for() -> None:
@@ -133,7 +136,7 @@ def test_a_pre_empted_job_does_not_start_before_the_one_it_made_way_for() -> Non
     stage.need_plan()
     stage.plan(on("a", "n0:0-1"))
     assert stage.job("a").state is JobState.PENDING
-    assert stage.job("a").reason.endswith("it was pre-empted for job h, which waits")
+    assert stage.job("a").reason.endswith("the job was preempted for job h, which still waits")
     stage.need_plan()
     stage.plan(on("h", "n0:0-1"))
     assert stage.core.state.solving, "another round is due at once: others waited for this"

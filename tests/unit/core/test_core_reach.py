@@ -102,7 +102,7 @@ def test_a_node_is_given_back_after_its_objects_and_then_after_its_processes() -
     # Not before the program has said that no object is left there.
     late = confirm(one, "n0", processor_map=ON + OFF + ON, map_applied=False)
     assert late == []
-    assert one.job("a").reason == "its program has not followed its processor map yet"
+    assert one.job("a").reason == "the program has not applied its processor map yet"
     assert masks(one.after(1)) == [sent("n0", "0-3", ON + OFF + ON)]
     step = confirm(one, "n0", processor_map=ON + OFF + ON, map_applied=True)
     assert step == [sent("n1", "3", resident=True)]
@@ -193,16 +193,16 @@ def test_a_node_lost_under_residual_processes_fails_the_job_by_name() -> None:
     one.process_ended("n1", "a", 0)
     assert one.job("a").state is JobState.LOST
     assert one.job("a").message == (
-        "the residual processes on n2 ended before the launcher: its process on n2 vanished "
-        "(node restarted?)"
+        "the residual processes on n2 ended before the launcher: its process on n2 "
+        "disappeared (was the node restarted?)"
     )
 
 
 @pytest.mark.parametrize(
     ("nodes", "why"),
     [
-        (("n1",), "its program was started on n0, which stays its own"),
-        (("n0", "n3"), "it has PEs on n0, n1 only, not on n3"),
+        (("n1",), "the program was started on n0, so the job must keep this node"),
+        (("n0", "n3"), "the job has PEs only on n0, n1, not on n3"),
     ],
 )
 def test_it_keeps_its_first_node_and_stays_within_its_reach(
@@ -211,7 +211,7 @@ def test_it_keeps_its_first_node_and_stays_within_its_reach(
     one = stage(4, 4, 4, 4)
     started(one, "n0", "n1", high=2)
     assert moved(one, *nodes) == []
-    assert one.job("a").reason == f"left out of the last plan: {why}"
+    assert one.job("a").reason == f"omitted from the last plan: {why}"
 
 
 def test_a_reach_has_alike_nodes_that_take_steps() -> None:
@@ -224,7 +224,7 @@ def test_a_reach_has_alike_nodes_that_take_steps() -> None:
     one.submit("b", spec(2, 2, kind=JobKind.MALLEABLE))
     one.need_plan()
     one.plan(on("a", "n0"), on("b", "n2", "n3"))
-    assert "n3 takes no steps" in one.job("b").reason
+    assert "n3 does not accept job steps" in one.job("b").reason
 
 
 def test_the_reach_of_a_job_with_a_reservation_is_within_it() -> None:
@@ -256,5 +256,7 @@ def test_a_state_that_is_resident_where_the_program_started_is_a_defect() -> Non
     started(one, "n0")
     check_invariants(one.core.state)
     one.job("a").ranks[NodeId("n0")].resident = True
-    with pytest.raises(InvariantError, match="resident where its program was started"):
+    with pytest.raises(
+        InvariantError, match="only residual processes on the node where its program started"
+    ):
         check_invariants(one.core.state)

@@ -63,14 +63,14 @@ def test_the_launch_says_what_the_job_has() -> None:
 def test_what_an_assignment_must_give(assignment: Assignment, why: str) -> None:
     stage = site()
     asks(stage, "a", memory_bytes=3, gpus=1)
-    expected = why if "node" in why else "it asks for"
+    expected = why if "node" in why else "differ from the requested"
     assert expected in refusal(stage, assignment)
 
 
 def test_a_feature_that_the_node_has_not() -> None:
     stage = site(features=("new",))
     asks(stage, "a", features=("new", "big"))
-    assert refusal(stage, given("a", "n0:0")) == "node n0 has not the feature big"
+    assert refusal(stage, given("a", "n0:0")) == "node n0 lacks the feature big"
     stage.send(ev.NodeRegistered(node_id=NodeId("n0"), address="test", features=("big",)))
     assert refusal(stage, given("a", "n0:0")) == ""
 
@@ -85,11 +85,11 @@ def test_memory_and_gpus_have_one_owner_until_that_has_ended() -> None:
     short = given("b", "n0:1", 3)
     double = given("c", "n0:2", 0, ("0",))
     assert "are free on n0" in refusal(stage, short)
-    assert refusal(stage, double) == "GPU 0 of n0 is given to another job"
+    assert refusal(stage, double) == "GPU 0 of n0 is assigned to another job"
     stage.cancel("a")
     assert stage.job("a").state is JobState.ENDING
     assert "are free on n0" in refusal(stage, short)
-    assert refusal(stage, double) == "GPU 0 of n0 is given to another job"
+    assert refusal(stage, double) == "GPU 0 of n0 is assigned to another job"
     seen = snapshot(stage.core.state, stage.now_ns).nodes[0]
     assert (seen.blocked_bytes, seen.blocked_gpus) == (6, ("0",))
     stage.process_ended("n0", "a")
@@ -136,7 +136,7 @@ def test_no_gpu_is_given_away_beside_a_process_nobody_knows() -> None:
     stage.register("n0")
     stage.connect(node_spec("n0", memory_bytes=8, gpus=GPUS), 10, (running("x", "0"),))
     asks(stage, "a", gpus=1)
-    assert refusal(stage, given("a", "n0:1", 0, ("1",))) == "GPU 1 of n0 is given to another job"
+    assert refusal(stage, given("a", "n0:1", 0, ("1",))) == "GPU 1 of n0 is assigned to another job"
 
 
 def test_a_node_that_came_back_with_less_is_no_contradiction() -> None:
@@ -154,9 +154,9 @@ def test_a_node_that_came_back_with_less_is_no_contradiction() -> None:
 @pytest.mark.parametrize(
     ("memory", "gpus", "text"),
     [
-        (9, (), "have 12 bytes of memory"),
-        (0, ("0",), "a GPU of n0 is held twice: 0, 0"),
-        (0, ("7",), r"GPUs \['7'\], which n0 has not"),
+        (9, (), "use 12 bytes of memory; the node has 8"),
+        (0, ("0",), "a GPU of n0 has two owners: 0, 0"),
+        (0, ("7",), r"GPUs \['7'\], but n0 does not have them"),
     ],
 )
 def test_contradictions_are_found(memory: int, gpus: tuple[str, ...], text: str) -> None:

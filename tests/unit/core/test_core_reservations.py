@@ -86,9 +86,12 @@ def test_a_job_of_a_reservation_is_inside_it() -> None:
         return told
 
     assert why("n0", 10, 20 * S + SLACK_NS) == ""
-    assert why("n0", 9, 15 * S) == "reservation k today has not begun"
-    assert why("n1", 12, 15 * S) == "node n1 is none of reservation k"
-    assert why("n0", 12, 90 * S) == "is taken to run 78 s, of reservation k today 8 s are left"
+    assert why("n0", 9, 15 * S) == "reservation k today has not started"
+    assert why("n1", 12, 15 * S) == "node n1 is not in reservation k"
+    assert (
+        why("n0", 12, 90 * S)
+        == "is expected to run 78 s, but only 8 s of reservation k today remain"
+    )
     gone = Windows().why(spec, [], 0, 1)
     assert gone == "reservation k is over or was cancelled"
 
@@ -99,7 +102,7 @@ def test_a_job_of_a_reservation_is_inside_it() -> None:
 def test_a_start_that_would_reach_into_the_window_is_refused() -> None:
     stage = site(window(100, 200), job_spec(limit_ns=101 * S), job_spec(limit_ns=100 * S))
     assert not started(stage, "a")
-    told = "left out of the last plan: node n0 is reserved for maintenance (k)"
+    told = "omitted from the last plan: node n0 is reserved for maintenance (k)"
     assert stage.job("a").reason == told
     assert started(stage, "b")
 
@@ -176,7 +179,7 @@ def test_with_end_jobs_it_is_ended_or_queued_again(restartable: bool) -> None:
     stage.process_ended("n0", "a", 143)
     if restartable:
         assert (job.state, job.attempt) == (JobState.PENDING, 2)
-        assert job.attempts[0].why == "makes way for maintenance (k) at five"
+        assert job.attempts[0].why == "yields to maintenance (k) at five"
     else:
         assert job.state is JobState.CANCELLED
         assert job.message == "ended for maintenance (k) at five"

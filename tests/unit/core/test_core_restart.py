@@ -104,7 +104,7 @@ def test_what_it_had_and_what_it_is_to_have_are_nobody_elses() -> None:
     stage.need_plan()
     stage.plan(on("b", "n2:0"))
     assert stage.job("b").state is JobState.PENDING
-    assert "n2 are given to another job" in stage.job("b").reason
+    assert "n2 are assigned to another job" in stage.job("b").reason
 
 
 def test_power_is_kept_for_the_larger_of_both_sizes() -> None:
@@ -126,7 +126,7 @@ def test_a_start_of_the_same_plan_gets_no_power_that_is_still_drawn() -> None:
     stage.submit("b", job_spec(1, 1, unit=NODES))
     stage.need_plan()
     stage.plan(on("a", "n0", cap_w=30), on("b", "n2", cap_w=30))
-    assert "5.00 W are left" in stage.job("b").reason
+    assert "5.00 W are available" in stage.job("b").reason
     ends(stage, "n0")
     ends(stage, "n1")
     stage.need_plan()
@@ -202,7 +202,7 @@ def test_a_node_that_is_lost_before_the_old_attempt_has_ended() -> None:
     stage.order("n1", NodeOrder.DRAIN)
     ends(stage, "n0")
     assert job(stage).state is JobState.PENDING
-    assert "2 nodes, but n1 is not to be had" in job(stage).reason
+    assert "2 nodes, but node n1 is no longer available" in job(stage).reason
     assert job(stage).attempt == 2
 
 
@@ -247,7 +247,7 @@ def test_a_launcher_that_was_not_asked_has_finished_only_if_nobody_was(
     ends(stage, "n1", of_host)
     assert job(stage).state is state
     if state is JobState.STARTING:
-        assert "whether it has saved is not known" in job(stage).attempts[0].why
+        assert "it is unknown whether a snapshot was saved" in job(stage).attempts[0].why
 
 
 def lost(stage: Stage, node: str) -> None:
@@ -312,7 +312,7 @@ def test_only_what_is_saved_counts_as_done() -> None:
     ends(stage, "n0", Saving.KILLED, 137)
     ends(stage, "n1")
     assert job(stage).done == pytest.approx(0.4)
-    assert "on from its last snapshot" in job(stage).attempts[-1].why
+    assert "resumes from its last snapshot" in job(stage).attempts[-1].why
 
 
 def test_restarts_for_size_do_not_count_against_those_after_losses() -> None:
@@ -426,7 +426,7 @@ def test_an_ordered_size_is_the_only_one_policies_see() -> None:
     (view,) = stage.core.snapshot(stage.now_ns).jobs
     assert (view.spec.size_min, view.spec.size_max, view.size_asked) == (2, 2, 2)
     to(stage, "n0", "n1", "n2")
-    assert "not the 2 that was ordered" in job(stage).reason
+    assert "differs from the size set with `wattfold resize`, 2" in job(stage).reason
     to(stage, "n0", "n1")
     assert job(stage).state is JobState.ENDING
     ordered(stage, 0)

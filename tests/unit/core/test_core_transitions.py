@@ -118,7 +118,7 @@ def test_cores_that_a_job_does_not_leave_are_not_given_away() -> None:
     assert stage.plan(on("a", "n0:0-1"), on("b", "n0:2-3")) == [mask("n0", "a", "0-1")]
     assert stage.mask_is("n0", "a", "0-2") == []
     assert stage.job("b").state is JobState.STARTING
-    assert stage.job("a").reason == "its threads do not leave CPUs 2 of n0"
+    assert stage.job("a").reason == "its threads have not left CPUs 2 of n0"
     # It is asked again after a while, not at once, and has left then.
     assert stage.after(0.5) == []
     assert stage.after(0.5) == [mask("n0", "a", "0-1")]

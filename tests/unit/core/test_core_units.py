@@ -79,16 +79,28 @@ def test_it_starts_on_each_node_with_all_that_its_units_have_there() -> None:
     [
         (GOOD, Spread.ANY, ""),
         (given("a", n0=("0-3", 4, "01")), Spread.ANY, "size 2 is outside 3..3"),
-        (replace(GOOD, shares=GOOD.shares[:1]), Spread.ANY, "does not agree with 2 units"),
-        (given("a", n0=("0-2", 2, "0"), n1=("0-2", 2, "0")), Spread.ANY, "not whole units of 2"),
+        (replace(GOOD, shares=GOOD.shares[:1]), Spread.ANY, "does not match the assigned 2 units"),
+        (
+            given("a", n0=("0-2", 2, "0"), n1=("0-2", 2, "0")),
+            Spread.ANY,
+            "not a multiple of the unit size, 2 cores",
+        ),
         (
             given("a", n0=("0-3", 2, "01"), n1=("0-1", 2, "0")),
             Spread.ANY,
-            "of n0 are not the 3.815e-06 MiB and 2 GPUs it asks for",
+            "on n0 differ from the requested 3.815e-06 MiB and 2 GPUs",
         ),
-        (given("a", n0=("0-3", 4, "0"), n1=("0-1", 2, "0")), Spread.ANY, "it asks for"),
-        (GOOD, Spread.TOGETHER, "its units are on 2 nodes: it wants them together"),
-        (GOOD, Spread.APART, "2 units are on n0: it wants them apart"),
+        (
+            given("a", n0=("0-3", 4, "0"), n1=("0-1", 2, "0")),
+            Spread.ANY,
+            "differ from the requested",
+        ),
+        (
+            GOOD,
+            Spread.TOGETHER,
+            "its units are on 2 nodes, but the job requires all units on one node",
+        ),
+        (GOOD, Spread.APART, "2 units are on n0, but the job requires one unit per node"),
         (
             given("a", n0=("0-1", 2, "0"), n1=("0-1", 2, "0"), n2=("0-1", 2, "1")),
             Spread.APART,
@@ -113,10 +125,10 @@ def test_a_target_that_contradicts_its_units_is_a_defect() -> None:
     check_invariants(stage.core.state)
     job = stage.job("a")
     job.target = replace(GOOD, size=2)
-    with pytest.raises(InvariantError, match="does not agree with 3 units"):
+    with pytest.raises(InvariantError, match="does not match the assigned 3 units"):
         check_invariants(stage.core.state)
     job.target = replace(GOOD, shares=(GOOD.shares[0], replace(GOOD.shares[1], gpus=())))
-    with pytest.raises(InvariantError, match="on n1 are not those of its units"):
+    with pytest.raises(InvariantError, match="on n1 do not match its units"):
         check_invariants(stage.core.state)
 
 

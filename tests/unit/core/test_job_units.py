@@ -53,12 +53,20 @@ def test_units_neither_lend_nor_borrow(kind: JobKind) -> None:
     [
         (Spread.ANY, ("n0:0-3", "n1:0-1"), ""),
         (Spread.ANY, ("n0:0-5",), ""),
-        (Spread.ANY, ("n0:0-1", "n1:0-1"), "size 3 does not agree with 2 units"),
-        (Spread.ANY, ("n0:0-2", "n1:0-2"), "3 cores of n0 are not whole units of 2"),
+        (Spread.ANY, ("n0:0-1", "n1:0-1"), "size 3 does not match the assigned 2 units"),
+        (
+            Spread.ANY,
+            ("n0:0-2", "n1:0-2"),
+            "3 cores of n0 are not a multiple of the unit size, 2 cores",
+        ),
         (Spread.TOGETHER, ("n0:0-5",), ""),
         (Spread.TOGETHER, ("n0:0-3", "n1:0-1"), "its units are on 2 nodes"),
         (Spread.APART, ("n0:0-1", "n1:0-1", "n2:2-3"), ""),
-        (Spread.APART, ("n0:0-3", "n1:0-1"), "2 units are on n0: it wants them apart"),
+        (
+            Spread.APART,
+            ("n0:0-3", "n1:0-1"),
+            "2 units are on n0, but the job requires one unit per node",
+        ),
     ],
 )
 def test_shares_are_a_place_only_as_units_are_spread(

@@ -24,7 +24,7 @@ def test_a_node_costs_its_base_power_and_its_caps() -> None:
 
 
 def test_a_node_that_does_not_fit_is_an_error() -> None:
-    with pytest.raises(LedgerError, match="needs 101 uW but 100 uW are free"):
+    with pytest.raises(LedgerError, match="needs 101 uW, but 100 uW are free"):
         PowerLedger(budget_uw=100).open(N0, 1, {A: 100})
 
 
@@ -55,7 +55,7 @@ def test_a_raise_that_does_not_fit_is_an_error_and_one_that_just_fits_is_not() -
     power = ledger()
     assert power.may_raise(N0, {A: 90})
     assert not power.may_raise(N0, {A: 91})
-    with pytest.raises(LedgerError, match="raise of 71 uW on n0 exceeds 70 uW free"):
+    with pytest.raises(LedgerError, match="raising n0 by 71 uW exceeds the free 70 uW"):
         power.send(N0, {A: 91})
     power.send(N0, {A: 90})
     assert power.room_uw == 0

@@ -69,7 +69,6 @@ def here(tree: Path, *words: str, timeout_s: float = 300.0) -> subprocess.Comple
     )
 
 
-@pytest.mark.timeout(330)
 def test_it_keeps_the_contract_and_its_own_test(tree: Path) -> None:
     tests = ["tests/contract/policies", "tests/unit/policies/test_shortest_first.py"]
     done = here(tree, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", "shortest", *tests)

@@ -126,8 +126,9 @@ def test_commands_and_their_options_exist(document: Path) -> None:
         assert options <= known, f"wattfold {' '.join(words)}"
 
 
-def test_the_readme_shows_commands() -> None:
-    names = {words[0] for words in mentioned_commands(prose(ROOT / "README.md")) if words}
+def test_the_tutorial_shows_commands() -> None:
+    tutorial = prose(ROOT / "docs" / "tutorial.md")
+    names = {words[0] for words in mentioned_commands(tutorial) if words}
     assert {"submit", "queue", "explain", "budget", "watch", "cancel"} <= names
 
 

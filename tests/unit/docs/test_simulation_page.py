@@ -1,4 +1,4 @@
-"""The commands of docs/simulation.md are tried, on small logs in place of the real ones."""
+"""The commands of docs/simulation.md and docs/predictions.md are run, on small logs."""
 
 from __future__ import annotations
 
@@ -12,23 +12,26 @@ from unit.workloads.swf_files import job, log
 
 from wattfold.coordinator.cli.simulation.compare import compare
 from wattfold.coordinator.cli.simulation.simulate import simulate
+from wattfold.coordinator.cli.workloads.workload_fetch import fetch
 from wattfold.coordinator.simulation.results.job_columns import Extra, csv_header, row_columns
 
-PAGE = (Path(__file__).parents[3] / "docs" / "simulation.md").read_text(encoding="utf-8")
+DOCS = Path(__file__).parents[3] / "docs"
+PAGE = (DOCS / "simulation.md").read_text(encoding="utf-8")
+PREDICTIONS = (DOCS / "predictions.md").read_text(encoding="utf-8")
 COMMANDS = [
     shlex.split(line)[1:]
-    for line in re.findall(r"^    (wattfold (?:simulate|compare) .*)$", PAGE, re.M)
+    for line in re.findall(r"^    (wattfold (?:simulate|compare) .*)$", PAGE + PREDICTIONS, re.M)
 ]
+LOGS = sorted({words[words.index("--log") + 1] for words in COMMANDS if "--log" in words})
 
 
 @pytest.fixture
 def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the commands name."""
+    """The files that the commands name."""
     monkeypatch.chdir(tmp_path)
     rows = [job(number, number * 300, f4=200, f5=30) for number in range(1, 9)]
-    log(tmp_path, *rows, name="kth.swf.gz")
-    log(tmp_path, *rows, name="mira.swf.gz")
-    log(tmp_path, *rows, name="curie.swf.gz")
+    for name in LOGS:
+        log(tmp_path, *rows, name=name)
     starts = "".join(f"{number},{number * 300}\n" for number in range(1, 9))
     (tmp_path / "starts.csv.gz").write_text(f"job_id,start\n{starts}")
     tables = re.findall(r"^```csv\n(.*?)^```", PAGE, re.S | re.M)
@@ -44,7 +47,7 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("files")
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
-def test_the_commands_of_the_page_work(words: list[str]) -> None:
+def test_the_commands_of_the_pages_work(words: list[str]) -> None:
     if "--dask" in words:
         assert simulate.make_context("simulate", words[1:]).params["dask"]
         return
@@ -52,8 +55,8 @@ def test_the_commands_of_the_page_work(words: list[str]) -> None:
     assert (result.exit_code, result.stderr) == (0, ""), result.output
 
 
-def test_the_page_has_commands() -> None:
-    assert len(COMMANDS) == 11
+def test_the_pages_have_commands() -> None:
+    assert len(COMMANDS) == 18
 
 
 def test_the_page_names_every_column_and_option() -> None:
@@ -61,7 +64,7 @@ def test_the_page_names_every_column_and_option() -> None:
     columns = csv_header(row_columns((), extra)).decode().strip().split(",")
     columns += ["queued", "running", "nodes_busy", "committed_w", "drawn_w", "budget_w"]
     assert [name for name in columns if f"`{name}`" not in PAGE] == []
-    params = [*simulate.params, *compare.params]
+    params = [*simulate.params, *compare.params, *fetch.params]
     known = {o for p in params for o in (*p.opts, *p.secondary_opts)}
     mentioned = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", PAGE))
     assert mentioned <= known

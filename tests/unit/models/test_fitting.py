@@ -95,7 +95,7 @@ def test_two_sizes_leave_sigma_at_its_default() -> None:
     result = fit(points, app="x", unit=SizeUnit.CORES, curve=truth.curve)
     assert result.profile.sigma == 0.5
     assert result.profile.average_parallelism == pytest.approx(12.0, rel=0.02)
-    assert any("sigma stands at" in note for note in result.notes)
+    assert any("sigma is set to" in note for note in result.notes)
 
 
 def test_caps_that_do_not_help_lower_p_high() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -23,7 +24,7 @@ def test_measured_speeds_of_a_v100_are_fitted_within_a_hundredth() -> None:
     assert found.curve.slowdown(125) == pytest.approx(1 / 0.684, rel=0.02)
 
 
-@settings(max_examples=10)
+@settings(max_examples=examples(10))
 @given(st.floats(0.1, 0.3), st.floats(0.7, 1.0), st.floats(0.6, 0.95), st.floats(0.05, 0.6))
 def test_five_limits_are_met_where_they_were_measured(
     static: float, full: float, knee: float, beta: float

@@ -25,7 +25,7 @@ def test_the_shortest_box_may_wrap_around() -> None:
 
 
 def test_no_nodes_have_no_box() -> None:
-    with pytest.raises(ValueError, match="no nodes"):
+    with pytest.raises(ValueError, match="a box needs nodes"):
         bounding_box((4, 5), np.array([], dtype=np.int32))
 
 

@@ -133,7 +133,7 @@ def test_a_baseline_may_wait_for_what_costs_less_later() -> None:
     assert places(planned(seen, "edf"))["l"] == ("t0", 1), "it takes what is free"
     plan = planned(seen, "edf", choice="awaited")
     assert set(sizes(plan)) == {"h"}
-    assert "costs less to have later" in reasons(plan)["l"]
+    assert "a later start costs less" in reasons(plan)["l"]
     patient = training("l", BOTH, due_s=20_000, submitted_s=250)
     plan = planned(snapshot(SITE, [holds, patient], now_s=300), "edf", choice="awaited")
     assert places(plan)["l"] == ("t0", 1), "it is in time there, and costs less"

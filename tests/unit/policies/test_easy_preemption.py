@@ -51,7 +51,7 @@ def test_the_youngest_make_way() -> None:
     assert preempted(site(*FULL, whole("h", 1, queue="high"))) == [("new", "h")]
     assert preempted(site(*FULL, whole("h", 2, queue="high"))) == [("new", "h"), ("mid", "h")]
     told = reasons(plan(site(*FULL, whole("h", 2, queue="high"))))
-    assert told["h"] == "starts when it has been made way for by job new, mid"
+    assert told["h"] == "starts when these jobs, preempted for it, have ended: new, mid"
 
 
 def test_nobody_does_where_it_starts_anyway_or_cannot_even_then() -> None:
@@ -103,7 +103,7 @@ def test_while_some_are_on_their_way_out_no_others_are_asked_and_nobody_takes_th
     assert found.preemptions == ()
     assert [a.job_id for a in found.assignments] == ["mid"], "n2 is kept for h"
     told = reasons(found)
-    assert told["h"] == "starts when the jobs that were pre-empted for it have ended"
+    assert told["h"] == "starts when the jobs preempted for it have ended"
     on_cores = replace(seen, jobs=(mid, waits, job("s", 1, 1, kind=JobKind.RIGID)))
     assert [a.job_id for a in plan(on_cores).assignments] == ["mid", "s"], "beside mid"
 
@@ -114,4 +114,4 @@ def test_who_was_pre_empted_waits_for_that_job_with_every_policy() -> None:
         seen = site(again, whole("h", 9, queue="high"))
         told = policy.propose(seen, seen.now_ns, 5.0)
         assert "p" not in {a.job_id for a in told.assignments}
-        assert reasons(told)["p"] == "pre-empted for job h, which has not started"
+        assert reasons(told)["p"] == "preempted for job h, which has not started"

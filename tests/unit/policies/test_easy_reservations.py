@@ -64,7 +64,7 @@ def test_one_that_waits_for_its_window_is_not_the_first_of_the_others() -> None:
     seen = site(later, runs, wide, long, **ours)
     assert starts(seen) == set(), "at one hour both nodes are for the wide job"
     told = reasons(plan(seen))
-    assert told["later"] == "reservation r at two has not begun"
+    assert told["later"] == "reservation r at two has not started"
     assert told["wide"].startswith("first in the queue")
 
 

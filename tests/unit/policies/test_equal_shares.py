@@ -52,5 +52,5 @@ def test_a_weight_counts_for_what_is_left_over() -> None:
 
 @pytest.mark.parametrize(("least", "greatest"), [([5], [9]), ([3], [2])])
 def test_what_cannot_be_is_refused(least: list[int], greatest: list[int]) -> None:
-    with pytest.raises(ValueError, match="do not hold"):
+    with pytest.raises(ValueError, match=r"are below the required \d, or a minimum"):
         equal_shares(least, greatest, 4)

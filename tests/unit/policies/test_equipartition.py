@@ -55,7 +55,7 @@ def test_a_least_size_that_does_not_fit_waits_and_a_later_one_that_does_starts()
     ]
     plan = planned(snapshot([node("n0", 8)], jobs, now_s=3))
     assert sizes(plan) == {"a": 6, "c": 2}
-    assert "does not fit beside those of all others" in reasons(plan)["b"]
+    assert "does not fit next to the minimum sizes of the other jobs" in reasons(plan)["b"]
 
 
 def test_in_order_nobody_starts_before_one_that_came_earlier() -> None:
@@ -66,7 +66,7 @@ def test_in_order_nobody_starts_before_one_that_came_earlier() -> None:
     ]
     plan = planned(snapshot([node("n0", 8)], jobs, now_s=3), Equipartition(order="fifo"))
     assert sizes(plan) == {"a": 8}
-    assert reasons(plan)["c"] == "one that came earlier has to start first"
+    assert reasons(plan)["c"] == "an earlier job must start first"
 
 
 def test_a_job_that_asks_for_more_than_there_is_is_told_so() -> None:

@@ -30,7 +30,7 @@ def test_a_waiting_job() -> None:
         "Free now: 1 cores (at most 1 on one node), 32.2 W above idle of a budget of 80.0 W."
     )
     assert "Its cheapest option is 2 cores at 16." in out.lines[2]
-    assert "Run time from: default profile with the user's 60 s." in out.lines
+    assert "Run time from: default profile with the user's estimate of 60 s." in out.lines
     assert out.lines[-1] == "Job b is expected to end in about 60 s."
 
 
@@ -46,8 +46,10 @@ def test_a_running_job() -> None:
     assert out.summary == "Runs on 2 cores at 44.8 W per node."
     assert out.lines[0] == "Cores: n0:0-1."
     assert "50% done" in out.lines[1]
-    assert any("Keeps its size for 490 s more: resized 10 s ago." in line for line in out.lines)
-    assert "Its size stands at 2 cores now." in out.lines
+    assert any(
+        "It keeps its size for 490 s more; it was resized 10 s ago." in line for line in out.lines
+    )
+    assert "Its size is fixed at 2 cores now." in out.lines
 
 
 def test_the_neighbours_of_a_running_jobs_choice() -> None:
@@ -59,10 +61,10 @@ def test_the_neighbours_of_a_running_jobs_choice() -> None:
 
 
 def test_no_nodes() -> None:
-    assert explain(snapshot([], [job("a")]), A, Parm(), "").summary == "No node is in reach."
+    assert explain(snapshot([], [job("a")]), A, Parm(), "").summary == "No node is reachable."
     away = job("a", current=held("a", "n0:0"), movable=False)
     out = explain(snapshot([], [away]), A, Parm(), "")
-    assert out.summary == "Its nodes are out of reach."
+    assert out.summary == "Its nodes are unreachable."
 
 
 def test_another_job() -> None:
@@ -74,10 +76,10 @@ def test_what_a_program_asks_for() -> None:
     current = held("a", "n0:0-1")
     view = job("a", 2, 4, current=current, started_s=0, wanted=3, kind=JobKind.EVOLVING)
     out = explain(snapshot([node("n0")], [view], now_s=1), A, Parm(), "")
-    assert "Its program asks for 3 cores, so it gets 3 cores at most (of 2-4)." in out.lines
+    assert "Its program requests 3 cores; it gets at most 3 cores (range 2-4)." in out.lines
     view = job("a", 2, 4, current=current, started_s=0, wanted=3)
     out = explain(snapshot([node("n0")], [view], now_s=1), A, Parm(), "")
-    assert any("only the wishes of evolving jobs count" in line for line in out.lines)
+    assert any("only requests of evolving jobs count" in line for line in out.lines)
 
 
 def test_levels_of_a_running_job_and_what_others_would_do() -> None:
@@ -99,9 +101,9 @@ def test_what_a_job_loses_on_fewer_cores() -> None:
     """Told where a policy goes by it."""
     view = job("a", current=held("a", "n0:0-3"), started_s=0)
     seen = snapshot([node("n0")], [view], now_s=1)
-    unknown = "What it loses on fewer cores is not known: taken for in proportion."
+    unknown = "Its speed on fewer cores is unknown and assumed to be proportional."
     assert unknown in explain(seen, A, SlowdownDriven(), "").lines
     measured = replace(seen, jobs=(replace(view, serial_ppm=750_000),))
-    told = "On half of its cores it has 80% of its speed (measured)."
+    told = "On half of its cores it runs at 80% of its speed (measured)."
     assert told in explain(measured, A, SlowdownDriven(), "").lines
     assert told not in explain(measured, A, FifoEasy(), "").lines

@@ -87,7 +87,7 @@ def test_a_short_job_is_backfilled_and_a_long_one_is_not(cores: int) -> None:
         assert (view.job_id in sizes(out)) is starts
         assert "head" in reasons(out)
     assert reasons(out)["head"] == "first in the queue"
-    assert reasons(out)["long"] == "does not fit now without delaying the first in the queue"
+    assert reasons(out)["long"] == "does not fit now without delaying the first job in the queue"
 
 
 def test_plain_fifo_backfills_nothing() -> None:
@@ -145,7 +145,7 @@ def test_what_can_never_start_does_not_hold_the_others_up() -> None:
     assert sizes(out) == {"a": 1}
     assert out.waiting[0].never
     assert reasons(out)["huge"] == (
-        "asks for 5 nodes at full power, more than the machine or its budget has"
+        "requests 5 nodes at full power, more than the machine or its budget has"
     )
 
 

@@ -84,7 +84,7 @@ def test_they_come_back_before_anything_starts() -> None:
     assert sizes(FifoEasy().propose(seen, seen.now_ns, 1.0)) == {"a": 1, "w": 4}
     plan = planned(FifoEasy(), seen)
     assert cores(plan) == {"a": {"n0": "0-7"}}
-    assert reasons(plan)["w"] == "what it was to get goes back to a job that has lent it"
+    assert reasons(plan)["w"] == "its planned cores return to a job that lent them"
 
 
 def test_as_far_as_there_is_power() -> None:

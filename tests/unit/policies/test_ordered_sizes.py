@@ -50,7 +50,7 @@ def test_it_gets_no_node_that_is_kept_for_others() -> None:
     assert places(plan, "a") == ["n0", "n2"]
     seen = replace(seen, nodes=seen.nodes[:2])
     plan = with_ordered_sizes(Plan(assignments=(view.current,)), replace(seen, jobs=()), [view])
-    assert reasons(plan) == {"a": "ordered to have 2 nodes: not so many are free"}
+    assert reasons(plan) == {"a": "ordered size 2 nodes: too few are free"}
 
 
 def places(plan: Plan, name: str) -> list[str]:
@@ -73,7 +73,7 @@ def test_without_room_it_stays_and_says_why() -> None:
     other = job("b", 1, 1, current=held("b", "n1"), unit=NODES)
     plan = ordered(whole("a", 3, "n0"), other)
     assert sizes(plan) == {"b": 1}, "who is not named keeps what it has"
-    assert reasons(plan) == {"a": "ordered to have 3 nodes: not so many are free"}
+    assert reasons(plan) == {"a": "ordered size 3 nodes: too few are free"}
 
 
 def test_what_is_given_up_by_one_is_taken_by_the_next() -> None:
@@ -87,7 +87,7 @@ def test_it_comes_before_what_starts() -> None:
     plan = ordered(whole("a", 2, "n0"), *waiting, starts=starts)
     assert places(plan, "a") == ["n0", "n1"]
     assert sizes(plan) == {"a": 2, "c": 1}
-    assert "whose size was ordered" in reasons(plan)["b"]
+    assert "that was resized with `wattfold resize`" in reasons(plan)["b"]
 
 
 def test_the_level_is_what_the_power_left_feeds() -> None:
@@ -97,12 +97,12 @@ def test_the_level_is_what_the_power_left_feeds() -> None:
     assert given.cap_uw == 36 * W
     assert not reasons(plan)
     none = ordered(whole("a", 2, "n0", cap_w=30), budget_w=78)
-    assert "0.00 W are left" in reasons(none)["a"]
+    assert "0.00 W are available" in reasons(none)["a"]
 
 
 def test_a_cap_of_its_own_is_not_lowered() -> None:
     plan = ordered(whole("a", 2, "n0", cap_uw=45 * W), budget_w=78 + 40)
-    assert reasons(plan)["a"].startswith("ordered to have 2 nodes: needs 58.00 W")
+    assert reasons(plan)["a"].startswith("ordered size 2 nodes: needs 58.00 W")
 
 
 @pytest.mark.parametrize("movable", [True, False])
@@ -118,7 +118,7 @@ def test_a_job_on_cores_grows_in_place_or_goes_elsewhere(movable: bool) -> None:
     if movable:
         assert places(moved, "a") == ["n1"]
         assert places(ordered(view(ResizeMode.MASK)), "a") == ["n0"]
-        assert "not so many are free" in reasons(stuck)["a"]
+        assert "too few are free" in reasons(stuck)["a"]
     else:
         assert "do not answer" in reasons(moved)["a"]
 

@@ -196,14 +196,14 @@ def test_a_job_placed_smaller_than_chosen_expects_the_time_of_its_size() -> None
 def test_too_large_a_job_never_starts() -> None:
     out = plan(snapshot([node("n0")], [job("a", 5, 6)]))
     assert out.waiting[0].never
-    assert reasons(out) == {"a": "asks for 5 cores, more than there are in reach"}
+    assert reasons(out) == {"a": "requests 5 cores, more than the reachable nodes have"}
 
 
 def test_a_full_machine_is_no_never() -> None:
     busy = job("a", 4, 4, current=held("a", "n0:0-3"), started_s=0)
     out = plan(snapshot([node("n0")], [busy, job("b", 4, 4)], now_s=1))
     assert not out.waiting[0].never
-    assert "needs 4 cores and 0.0 W above idle" in reasons(out)["b"]
+    assert "from the 4 cores and 0.0 W above idle that this job needs" in reasons(out)["b"]
 
 
 @pytest.mark.parametrize("policy", [WSE, Parm(solver="greedy"), FifoEasy()])
@@ -212,7 +212,7 @@ def test_without_nodes_what_runs_goes_on_and_the_others_wait(policy: Policy) -> 
     seen = snapshot([], [job("a"), away])
     out = policy.propose(seen, seen.now_ns, 1.0)
     assert sizes(out) == {"b": 2}
-    assert reasons(out) == {"a": "no node is in reach"}
+    assert reasons(out) == {"a": "no node is reachable"}
 
 
 def test_a_budget_below_what_runs_lifts_locks_first() -> None:
@@ -234,7 +234,7 @@ def test_a_budget_below_what_runs_leaves_it_the_least_power() -> None:
     out = WSE.propose(seen, seen.now_ns, 5.0)
     assert out.outcome == "infeasible"
     assert (sizes(out), caps_w(out)) == ({"a": 2, "b": 1}, {"a": 15.375, "b": 15.375})
-    assert "fill the budget" in reasons(out)["c"]
+    assert "running jobs use the whole budget" in reasons(out)["c"]
 
 
 def test_what_runs_stays_as_it_is_where_cores_are_short() -> None:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from unit.policies.snapshots import faults, held, job, node, reasons, sizes, snapshot, starts_s
@@ -199,7 +200,7 @@ def crowd(seed: int) -> Snapshot:
     return snapshot(NODES, views, now_s=1)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150))
 @given(
     seed=st.integers(0, 10**9),
     order=st.sampled_from(sorted(DEPTHS)),

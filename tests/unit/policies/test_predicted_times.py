@@ -72,5 +72,8 @@ def test_estimates_say_whose_they_are() -> None:
     assert duration_ns(view, (KIND,), 2, KIND.most_uw) == 60 * S
     assert asked_ns(view, (KIND,), 2, KIND.most_uw) == H * S
     assert longest_ns(view, (KIND,)) >= H * S
-    assert estimate(view, KIND).source == "default profile with a predicted 60 s"
-    assert estimate(whole("a", 2, H), KIND).source == "default profile with the user's 3600 s"
+    assert estimate(view, KIND).source == "default profile with a prediction of 60 s"
+    assert (
+        estimate(whole("a", 2, H), KIND).source
+        == "default profile with the user's estimate of 3600 s"
+    )

@@ -84,7 +84,7 @@ def test_names_choose_the_nodes(policy: Policy) -> None:
     assert all(given[name] in names[name] for name in given)
     two = job("d", 2, 2, among=(NodeId("n1"),), **fields)
     none = plan(machine, [two], policy)
-    told = "asks for a place among n1, which only 1 of the nodes in reach can hold"
+    told = "requests one of the nodes n1, but only 1 reachable node can provide it"
     assert reasons(none)["d"] == told or none.waiting[0].never
 
 
@@ -94,7 +94,9 @@ def test_features_choose_the_node(policy: Policy) -> None:
     out = plan(machine, [job("a", 1, 1, features=("new", "big"), **RIGID)], policy)
     assert out.assignments[0].shares[0].node_id == "n1"
     none = plan(machine, [job("a", 1, 1, features=("gone",), **RIGID)], policy)
-    assert reasons(none) == {"a": "asks for the features gone, which no node in reach can hold"}
+    assert reasons(none) == {
+        "a": "requests the features gone, but no reachable node can provide it"
+    }
     assert none.waiting[0].never
 
 
@@ -153,7 +155,7 @@ def test_what_is_missing_is_explained() -> None:
     out = explain(snapshot(machine, jobs), JobId("b"), FifoEasy(), "no plan")
     assert out.lines[0] == "It needs 4 GiB of memory on a node: 2.5 GiB free on n1."
     told = explain(snapshot(machine, jobs), JobId("a"), FifoEasy(), "")
-    assert "On n1 also: 4 GiB of memory." in told.lines
+    assert "Also on n1: 4 GiB of memory." in told.lines
 
 
 def test_amounts_are_counted_all_at_once() -> None:
@@ -187,4 +189,4 @@ def test_units_lack_what_the_nodes_they_name_do_not_have() -> None:
         job("u", 2, 2, **RIGID, **asks, among=among).spec for among in ((), (NodeId("n0"),))
     )
     assert stock.missing(free) == ""
-    assert stock.missing(named).endswith("the nodes in reach can hold 1")
+    assert stock.missing(named).endswith("the reachable nodes can hold 1")

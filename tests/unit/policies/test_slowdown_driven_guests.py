@@ -6,6 +6,7 @@ import random
 from dataclasses import replace
 
 import pytest
+from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from unit.policies.snapshots import held, job, node, reasons, snapshot
@@ -131,7 +132,7 @@ def crowd(seed: int) -> list[JobView]:
     return jobs
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150))
 @given(
     seed=st.integers(0, 10**9),
     guests=st.integers(1, 4),

@@ -138,5 +138,5 @@ def test_parm_on_counted_nodes_has_no_use_for_it(tmp_path: Path) -> None:
 
 
 def test_a_predictor_that_is_none_is_refused() -> None:
-    with pytest.raises(ValueError, match="there are last-two, regression"):
+    with pytest.raises(ValueError, match="choose one of last-two, regression"):
         ForetellingScheduler(table((0, 1, 1)), EasyScheduler(), "user")

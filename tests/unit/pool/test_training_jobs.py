@@ -173,7 +173,7 @@ def test_parm_gives_watts_of_lower_levels_to_others(curve: GpuCurve | None) -> N
 
 def test_where_no_epoch_time_is_known_nobody_runs() -> None:
     table = training_table(jobs(0), {"net": TIMES["net"][:1]}, MACHINE)
-    with pytest.raises(SimulationError, match="job 1 is put on 1 GPUs of T4"):
+    with pytest.raises(SimulationError, match="job 1 is placed on 1 GPUs of T4"):
         run(table, (0, [Parts(0, [2], UNIT, CAP)]))
 
 
@@ -272,7 +272,10 @@ def test_policies_see_what_jobs_need_and_what_they_have_kept() -> None:
     [
         ({"app": "other"}, "job 1: no epoch time of 'other' is known"),
         ({"gpu_model": "A100"}, "GPUs of model 'A100', which no node has; nodes have V100, T4"),
-        ({"gpus_min": 3}, "'net' is known on 1 x V100, 2 x V100, 1 x T4; nodes have at most"),
+        (
+            {"gpus_min": 3},
+            "'net' has epoch times on 1 x V100, 2 x V100, 1 x T4; nodes have at most",
+        ),
     ],
 )
 def test_a_job_that_no_node_can_run_is_refused(changed: dict, message: str) -> None:

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from unit.results.records import record
 
@@ -27,7 +27,6 @@ def test_entries_after_the_end_are_not_drawn() -> None:
     assert len(envelope(np.empty(0), np.empty(0), 6.0, 10).mean) == 0
 
 
-@settings(deadline=None)
 @given(
     st.lists(st.tuples(st.integers(1, 9), st.integers(0, 50)), min_size=3, max_size=60),
     st.integers(1, 9),

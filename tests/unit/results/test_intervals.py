@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from unit.results.records import small
 
@@ -56,7 +56,6 @@ def test_the_interval_of_a_ratio_covers_the_true_ratio_as_often_as_it_says() -> 
     assert 0.93 < hits / 2000 < 0.97
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(positive, positive), min_size=2, max_size=8), st.floats(0.01, 100))
 def test_a_ratio_keeps_to_the_unit(pairs: list[tuple[float, float]], unit: float) -> None:
     values, base = np.array(pairs).T

@@ -158,5 +158,5 @@ def test_waits_go_to_the_jobs_of_their_queue() -> None:
     assert jobs.waits is not None
     assert jobs.waits.max_ns.tolist() == np.where(ours, 9, 0).tolist()
     assert jobs.waits_of(int(np.flatnonzero(ours)[0])) == Waits(5, 9)
-    with pytest.raises(ValueError, match="no job is of queue 77"):
+    with pytest.raises(ValueError, match="queue 77, which has no jobs"):
         job_table(workload, queue_waits={77: Waits(5, 9)})

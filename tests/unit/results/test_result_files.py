@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from unit.results.records import record, small
@@ -144,7 +145,7 @@ def test_flushed_rows_can_be_read_while_the_file_grows(tmp_path: Path) -> None:
 
 
 # A slow machine is no fault of the file.
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=examples(30))
 @given(
     count=st.integers(0, 1200), noted=st.floats(0, 1), lost=st.floats(0, 1), torn=st.integers(0, 9)
 )
@@ -183,7 +184,7 @@ def test_files_that_cannot_be_continued_are_left_alone(tmp_path: Path) -> None:
             JobStream.resume(path, at_byte)
     assert path.read_bytes() == data
     path.write_bytes(b"x" * len(data))
-    with pytest.raises(ResultFileError, match="other columns"):
+    with pytest.raises(ResultFileError, match="its columns differ"):
         JobStream.resume(path, len(data))
     with pytest.raises(ResultFileError, match="No such file"):
         JobStream.resume(tmp_path / "none.csv", 0)

@@ -78,7 +78,7 @@ def test_a_long_series_becomes_a_band_with_few_points() -> None:
     )
     assert top == 300
     words = [text.get_text() for text in figure.legends[0].get_texts()]
-    assert words[-1].startswith("least to greatest")
+    assert words[-1].startswith("minimum to maximum")
     short = draw_overview([small()]).legends[0]
     assert len(short.get_texts()) == 3
 
@@ -141,7 +141,7 @@ def test_bars_with_whiskers_where_there_are_seeds() -> None:
     assert cells(panel) == {"110", "50"}
     assert cells(empty) == {"-"}
     assert panel.get_xlim()[0] == 0
-    with pytest.raises(ValueError, match="no figure of merit"):
+    with pytest.raises(ValueError, match="unknown figure of merit"):
         draw_comparison_bars(runs, ["speed"])
     with pytest.raises(ValueError, match="a run of every policy"):
         draw_comparison_bars({"easy": []})

@@ -190,10 +190,10 @@ def test_a_new_run_removes_what_an_earlier_one_left(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changed", "formats", "message"),
     [
-        ({"seed": 9}, ("csv",), "is of another run"),
-        ({"policy": PolicyChoice(name="fcfs")}, ("csv",), "is of another run"),
-        ({"budget": HALF}, ("csv",), "is of another run"),
-        ({}, ("parquet",), "give the --format it was stopped with"),
+        ({"seed": 9}, ("csv",), "is from another run"),
+        ({"policy": PolicyChoice(name="fcfs")}, ("csv",), "is from another run"),
+        ({"budget": HALF}, ("csv",), "is from another run"),
+        ({}, ("parquet",), "give the --format of the stopped run"),
     ],
 )
 def test_a_checkpoint_of_another_run_is_refused_and_kept(
@@ -252,9 +252,9 @@ def test_a_run_with_a_solver_can_be_stopped_before_it_has_ended() -> None:
 def test_jobs_that_the_budget_never_feeds_are_refused() -> None:
     little = Budget.constant(MACHINE.idle_total_uw + 70_000_000)
     source = replace(case("easy").source, cut_sizes=False)
-    with pytest.raises(ValueError, match="nodes that the budget feeds at 60 W"):
+    with pytest.raises(ValueError, match="nodes that the budget can power at 60 W"):
         execute(case("easy", budget=little, source=source))
-    with pytest.raises(ValueError, match=r"needs at least .* W for its \d+ nodes"):
+    with pytest.raises(ValueError, match=r"needs at least .* W above idle for its \d+ nodes"):
         execute(case("parm-wse", budget=little, source=replace(source, profiles=True, jobs=200)))
 
 
@@ -266,7 +266,9 @@ def test_cut_sizes_cut_the_whole_range() -> None:
 
 @pytest.mark.parametrize("policy", ["easy", "parm-wse"])
 def test_a_budget_below_the_charge_of_idle_nodes_is_refused(policy: str) -> None:
-    with pytest.raises(ValueError, match=r"leaves nothing for jobs: 32 idle nodes are charged 640"):
+    with pytest.raises(
+        ValueError, match=r"leaves no power for jobs: 32 idle nodes are charged 640"
+    ):
         execute(case(policy, budget=Budget.constant(MACHINE.idle_total_uw)))
 
 

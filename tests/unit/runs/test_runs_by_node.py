@@ -91,7 +91,7 @@ def test_requests_of_a_file_reach_the_jobs(tmp_path: Path) -> None:
     assert units.memory_bytes.tolist() == [0, 0, 0, 8 << 20]
     assert units.gpus.tolist() == [0, 0, 0, 1]
     assert units.features == ((), (), (), ("fast", "new"))
-    with pytest.raises(ValueError, match="of which the empty machine holds 0"):
+    with pytest.raises(ValueError, match="but the empty machine holds 0"):
         execute(made)
     requests.write_text("job_id,cores\n1,x\n")
     with pytest.raises(WorkloadError, match=r"requests\.csv:2: not a request"):
@@ -104,7 +104,7 @@ def test_requests_of_a_file_reach_the_jobs(tmp_path: Path) -> None:
 def test_a_policy_that_the_service_has_not_says_so() -> None:
     entry = next(registry.entries())
     pooled = replace(entry, variant=replace(entry.variant, service=None))
-    with pytest.raises(ValueError, match="the service has no policy"):
+    with pytest.raises(ValueError, match="the service cannot use it"):
         pooled.service({})
 
 

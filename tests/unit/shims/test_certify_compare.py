@@ -21,11 +21,11 @@ def test_the_first_difference_is_told() -> None:
 
 
 def test_an_output_of_one_run_only() -> None:
-    assert difference({"a": b""}, {"a": b"", "b": b""}, EXACT) == "b was written by one run only"
+    assert difference({"a": b""}, {"a": b"", "b": b""}, EXACT) == "only one of the runs wrote b"
 
 
 def test_a_missing_line() -> None:
-    assert difference({"a": b"1\n2"}, {"a": b"1"}, EXACT) == "a has 1 lines in place of 2"
+    assert difference({"a": b"1\n2"}, {"a": b"1"}, EXACT) == "a has 1 lines instead of 2"
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import random
 
+from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from unit.policies.snapshots import job, node, snapshot
@@ -31,7 +32,7 @@ def random_event(rng: random.Random, one: Pool, waiting: list[int], now_s: float
         one.shares.of[running] = min(grown, 0.99)
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=examples(120))
 @given(
     seed=st.integers(0, 10**6),
     variant=VARIANTS,
@@ -101,7 +102,7 @@ def view_of(request: Request, index: int, current: Assignment | None, done: floa
     )
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80))
 @given(
     seed=st.integers(0, 10**6),
     variant=VARIANTS,
@@ -135,7 +136,7 @@ def test_the_service_decides_the_same(seed: int, variant: Variant, cores: int, s
         queued = [index for index in queued if index not in one.runs]
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30))
 @given(seed=st.integers(0, 10**6), price=st.booleans())
 def test_a_scheduler_restored_decides_the_same(seed: int, price: bool) -> None:
     rng = random.Random(seed)
@@ -156,7 +157,7 @@ def test_a_scheduler_restored_decides_the_same(seed: int, price: bool) -> None:
     assert outcomes[:6] == outcomes[6:]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40))
 @given(seed=st.integers(0, 10**6), now_s=st.floats(100, 1e5))
 def test_the_next_look_is_when_the_first_lock_ends(seed: int, now_s: float) -> None:
     rng = random.Random(seed)

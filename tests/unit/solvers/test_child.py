@@ -11,7 +11,7 @@ import worker_functions as functions
 from wattfold.coordinator.solvers.child import Child
 from wattfold.coordinator.solvers.worker import CallResult, Crashed, Success, TimedOut
 
-LONG_S = 30.0
+LONG_S = 240.0
 
 
 def value(result: CallResult) -> object:

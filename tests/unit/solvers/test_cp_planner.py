@@ -28,7 +28,7 @@ from wattfold.coordinator.solvers.lists.problem import (
 
 S = 1_000_000_000
 NOW = 50 * S
-LONG_S = 30.0
+LONG_S = 240.0
 needs_ortools = pytest.mark.skipif(
     importlib.util.find_spec("ortools") is None, reason="OR-Tools (wattfold[cp]) is not installed"
 )

@@ -23,7 +23,7 @@ from wattfold.coordinator.solvers.worker import (
     WorkerClosedError,
 )
 
-LONG_S = 30.0
+LONG_S = 240.0
 
 
 def run(coroutine: Coroutine[Any, Any, None]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -30,7 +31,7 @@ def test_none_is_none(tmp_path: Path) -> None:
 
 
 # Each forces several files to the disk.
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 @given(st.data())
 def test_one_that_is_cut_or_damaged_anywhere_is_not_used(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
@@ -59,7 +60,7 @@ def test_one_that_is_cut_or_damaged_anywhere_is_not_used(
 def test_where_none_is_whole_nothing_is_begun_anew_unasked(tmp_path: Path) -> None:
     (path,) = saved(tmp_path, b"one")
     path.write_bytes(b"on")
-    with pytest.raises(SnapshotError, match=r"torn: 2 bytes.*move them away"):
+    with pytest.raises(SnapshotError, match=r"incomplete: 2 bytes.*move the files away"):
         Snapshots(tmp_path).newest()
 
 

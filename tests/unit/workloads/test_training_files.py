@@ -52,12 +52,12 @@ def test_a_job_says_what_it_says_and_the_rest_is_usual(tmp_path: Path) -> None:
     ("lines", "line", "message"),
     [
         ((f"{JOBS},due_s", "1,100,net,5,99"), 2, "job 1 is due at 99 s, before it is submitted"),
-        ((JOBS, "1,0,net,5", "1,0,net,5"), 3, "there is a job 1 already"),
-        ((JOBS, "1,0,net,0"), 2, "epochs is a whole number of at least 1, got '0'"),
-        ((JOBS, "1,soon,net,5"), 2, "submit_s is a number of at least 0, got 'soon'"),
+        ((JOBS, "1,0,net,5", "1,0,net,5"), 3, "job 1 is listed twice"),
+        ((JOBS, "1,0,net,0"), 2, "epochs must be a whole number of at least 1, got '0'"),
+        ((JOBS, "1,soon,net,5"), 2, "submit_s must be a number of at least 0, got 'soon'"),
         ((JOBS, "1,0,,5"), 2, "app is empty"),
         ((JOBS, "1,0,net,5,6"), 2, "more fields than columns"),
-        ((f"{JOBS},gpus_min,gpus_max", "1,0,net,5,4,2"), 2, "takes 4 to 2 GPUs"),
+        ((f"{JOBS},gpus_min,gpus_max", "1,0,net,5,4,2"), 2, "requests 4 to 2 GPUs"),
         (("job_id,app",), 1, "expected job_id, submit_s, app, epochs and any of due_s"),
         ((f"{JOBS},colour",), 1, "expected job_id"),
         ((JOBS,), 0, "has no job"),
@@ -92,10 +92,10 @@ def test_epoch_times_are_by_application_with_a_curve_where_one_is_known(tmp_path
 @pytest.mark.parametrize(
     ("lines", "message"),
     [
-        ((TIMES, "net,V100,1,10", "net,V100,1,11"), "1 x V100 is there already for net"),
-        ((TIMES, "net,V100,0,10"), "gpus is a whole number of at least 1"),
-        ((TIMES, "net,V100,1,0"), "epoch_s is a number of at least"),
-        ((f"{TIMES},static_w", "net,V100,1,10,39"), "go together; there is static_w"),
+        ((TIMES, "net,V100,1,10", "net,V100,1,11"), "1 x V100 is listed twice for net"),
+        ((TIMES, "net,V100,0,10"), "gpus must be a whole number of at least 1"),
+        ((TIMES, "net,V100,1,0"), "epoch_s must be a number of at least"),
+        ((f"{TIMES},static_w", "net,V100,1,10,39"), "must be given together; got static_w"),
         (
             (f"{TIMES},static_w,full_w,knee,beta", "net,V100,1,10,39,30,1,0"),
             "static power 39.0 W must be below 30.0 W",
@@ -124,7 +124,7 @@ def test_a_class_may_say_what_its_gpus_are_and_draw(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("more", "message"),
     [
-        ("gpu_model = 7", "gpu_model is a name"),
+        ("gpu_model = 7", "gpu_model must be a name"),
         ("gpu_idle_w = 30", "gpu_max_w is missing"),
         ("gpu_min_w = 300\ngpu_max_w = 250", "limits of a GPU need 0 < min <= max"),
         ("gpu_max_w = 250\ngpu_idle_w = 260", "idle 260 W"),

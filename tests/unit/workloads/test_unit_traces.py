@@ -119,7 +119,7 @@ def test_the_union_has_every_job_once(tmp_path: Path) -> None:
 
 
 def test_no_job_and_no_file_are_told(tmp_path: Path) -> None:
-    with pytest.raises(LogError, match="has no job: all 1 rows were odd"):
+    with pytest.raises(LogError, match="has no job: all 1 rows were invalid"):
         read_unit_trace(trace(tmp_path, line("x")))
     with pytest.raises(LogError, match="cannot be read"):
         read_log(tmp_path / "none")
@@ -171,7 +171,7 @@ def test_a_list_of_nodes_is_a_machine(tmp_path: Path) -> None:
     ]
     assert {one.memory_bytes for one in machine.classes} == {32 * GIB}
     for wrong, why in (
-        ("1 16 2 0 33554432 0", "a node 1 already"),
+        ("1 16 2 0 33554432 0", "node 1 is listed twice"),
         ("3 16 2 0 33554432 1", "reservations only"),
         ("3 16 2 1 33554432 0", "GPUs and MICs"),
         ("3 16", "expected id"),

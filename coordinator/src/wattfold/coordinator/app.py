@@ -96,25 +96,44 @@ COMMANDS = (
 
 
 @click.group(invoke_without_command=True)
-@click.option("--config", type=click.Path(path_type=Path), help="TOML file with settings.")
-@click.option("--listen", help="Address: unix:/path (default) or host:port.")
+@click.option("--config", type=click.Path(path_type=Path), help="TOML file with the settings.")
+@click.option("--listen", help="Address to listen on: unix:/path (default) or host:port.")
 @click.option("--state-dir", help="Directory of the journal.")
-@click.option("--budget-w", type=float, help="Power budget, W. Later changes are remembered.")
-@click.option("--policy", help=f"{', '.join(registry.service_names())}; see `wattfold policies`.")
-@click.option("--predict", help=f"How run times are taken: {', '.join(METHODS)}. Default: user.")
-@click.option("--node", "nodes", multiple=True, metavar="ID=ADDRESS", help="An agent; repeatable.")
-@click.option("--lease-s", type=float, help="How long caps hold without renewal, s.")
-@click.option("--token-file", help="Token clients must show on TCP (mode 0600).")
-@click.option("--token-account", metavar="NAME", help="Account of who shows that token.")
-@click.option("--agent-token-file", help="Token the agents ask for (mode 0600).")
+@click.option(
+    "--budget-w",
+    type=float,
+    help="Power budget in watts. Later changes with `wattfold budget` persist.",
+)
+@click.option(
+    "--policy",
+    help=f"Scheduling policy: {', '.join(registry.service_names())}. See `wattfold policies`.",
+)
+@click.option(
+    "--predict", help=f"Source of run times for planning: {', '.join(METHODS)}. Default: user."
+)
+@click.option(
+    "--node", "nodes", multiple=True, metavar="ID=ADDRESS", help="Agent of a node; may be repeated."
+)
+@click.option(
+    "--lease-s",
+    type=float,
+    help="Duration of a lease in seconds. Without renewal, caps fall to the floor after it.",
+)
+@click.option(
+    "--token-file", help="File with the token that clients must send over TCP (mode 0600)."
+)
+@click.option("--token-account", metavar="NAME", help="Account of clients that send this token.")
+@click.option("--agent-token-file", help="File with the token that the agents require (mode 0600).")
 @click.option(
     "--first-epoch",
     type=click.IntRange(min=1),
     default=1,
     metavar="N",
-    help="Least epoch of this start: for a new journal on nodes that obeyed another one.",
+    help="Minimum epoch of this start, for a new journal with nodes of an earlier coordinator.",
 )
-@click.option("--record", type=click.Path(path_type=Path), help="Write power and cores to a file.")
+@click.option(
+    "--record", type=click.Path(path_type=Path), help="Record power and cores in this file."
+)
 @click.option("--verbose", is_flag=True, help="Log planning rounds as well.")
 @click.version_option(package_name="wattfold")
 @click.pass_context
@@ -128,7 +147,7 @@ def main(
     nodes: tuple[str, ...],
     **flags: Any,
 ) -> None:
-    """Decides nodes, cores and watts of every job under one power budget."""
+    """Run the coordinator: assign nodes, cores and watts to jobs within one power budget."""
     if context.invoked_subcommand is not None:
         context.obj = {"config": config, "state_dir": flags["state_dir"]}
         return
@@ -227,7 +246,7 @@ def _core(config: Config, journal: Journal, origin_s: float) -> CoordinatorCore:
     if count:
         log.info(line("journal_replayed", events=count, jobs=len(core.state.jobs)))
     if not core.state.ledger.budget_uw and not config.budget_uw:
-        raise StartError("no power budget: give --budget-w (or budget_w in the configuration)")
+        raise StartError("no power budget; give --budget-w, or budget_w in the configuration")
     return core
 
 
@@ -243,8 +262,9 @@ def _configured_budget(config: Config, journal: Journal, core: CoordinatorCore) 
     floor_uw, budget_uw = core.state.floor_uw(), config.budget_uw or 0
     if budget_uw < floor_uw:
         raise StartError(
-            f"a budget of {budget_uw / 1e6:.1f} W is below {floor_uw / 1e6:.1f} W, the base power "
-            "and floors of the nodes of the journal; take nodes out first, or give at least that",
+            f"budget {budget_uw / 1e6:.1f} W is below {floor_uw / 1e6:.1f} W, the base power and "
+            f"floors of the nodes in the journal; give at least {floor_uw / 1e6:.1f} W, or remove "
+            "nodes first",
         )
     journal.put_meta("configured_budget_uw", configured)
     return [ev.BudgetChanged(budget_uw=budget_uw, accepted_outside_uw=accepted_uw)]

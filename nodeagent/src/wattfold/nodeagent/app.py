@@ -206,14 +206,14 @@ async def _leave_safe(
     """Leaves the node at its floor, or with its original limits where somebody asked for that."""
     reached = power.stop()
     if not reached:
-        logs.warning("floor_not_reached", why="the guard goes on trying")
+        logs.warning("floor_not_reached", why="the guard keeps trying")
     restoring = config.restore_on_stop and not power.left
     if restoring:
         zones = power.zones.values()
         from wattfold.nodeagent import restore
 
         may_draw = restore.may_draw_text(zones, power.originals, config.base_power_uw)
-        logs.warning("limits_restored_on_stop", but=f"{may_draw}, whatever the budget says")
+        logs.warning("limits_restored_on_stop", effect=f"{may_draw}, even above the budget")
         power.restore()
     if emulation:
         emulation.firmware.stop(slowed=not restoring)
@@ -232,7 +232,7 @@ async def _start_guard(guarding: Guarding, power: NodePower, emulation: _Emulati
     if emulation.throttle.mechanism is ThrottleMechanism.SIGNALS:
         logs.warning(
             "guard_cannot_slow_jobs",
-            why="jobs are slowed by signals of the agent: when it ends they run at full speed",
+            why="the agent slows jobs with signals: without the agent they run at full speed",
         )
     firmware = emulation.firmware
 
@@ -348,7 +348,7 @@ def _listen_for_steps(steps: StepListener, listen: str) -> str:
     try:
         return steps.start(listen, open_to_all=os.geteuid() == 0)
     except OSError as error:
-        logs.warning("no_steps_here", listen=listen, why=error)
+        logs.warning("step_listener_not_started", listen=listen, why=error)
         return ""
 
 

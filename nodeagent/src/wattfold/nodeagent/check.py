@@ -58,14 +58,7 @@ class Report:
 
 def main(arguments: list[str]) -> int:
     """The command without its name; the exit status. argparse itself exits with 2."""
-    parser = argparse.ArgumentParser(
-        prog="wattfold-agent check",
-        description="Says what the agent can cap and measure on this machine, and what to change."
-        " Changes nothing. Exits with 0 if packages can be capped and measured, else with 1.",
-    )
-    parser.add_argument("--json", action="store_true", help="print JSON")
-    add_flags(parser)
-    flags = parser.parse_args(arguments)
+    flags = check_parser().parse_args(arguments)
     as_json = flags.json
     del flags.json
     try:
@@ -76,6 +69,23 @@ def main(arguments: list[str]) -> int:
     report = examine(config)
     print(json_text(report) if as_json else human_text(report))
     return EXIT_ABLE if report.able else EXIT_LIMITED
+
+
+def check_parser() -> argparse.ArgumentParser:
+    """Return the parser of the command."""
+    parser = argparse.ArgumentParser(
+        prog="wattfold-agent check",
+        usage="wattfold-agent check [--json] [--config FILE] [OPTION...]",
+        description="Report what the agent can cap and measure on this machine and what to change."
+        " The command changes nothing and needs no running agent. It takes the options of"
+        " wattfold-agent. Exit status: 0 if packages can be capped and measured and the agent can"
+        " start, 1 if not, 2 for a usage or configuration error.",
+        add_help=False,
+    )
+    output = parser.add_argument_group("Output options")
+    output.add_argument("--json", action="store_true", help="Print JSON. Default: text.")
+    add_flags(parser)
+    return parser
 
 
 def examine(config: Config, host: Path = Path("/"), gpus: Gpus | None = None) -> Report:
@@ -127,7 +137,7 @@ def _fixture_findings(config: Config) -> list[Finding]:
     origins = Counter(origin.value for origin in config.fixture.origins.values())
     counted = ", ".join(f"{count} {origin}" for origin, count in sorted(origins.items()))
     machine = config.fixture.machine
-    what = f"emulated: {machine.title} (source: {machine.source}); of its values {counted}"
+    what = f"emulated: {machine.title} (source: {machine.source}); values: {counted}"
     return [Finding(subject="machine", status=Status.OK, finding=what)]
 
 
@@ -136,8 +146,8 @@ def _emulated(config: Config) -> _Power:
     about_gpus: tuple[Finding, ...] = ()
     if gpus is not None:
         model = gpus.model
-        told = gpu_findings.emulated(model.name, gpus.count, model.least_w, model.most_w)
-        about_gpus = (told,)
+        finding = gpu_findings.emulated(model.name, gpus.count, model.least_w, model.most_w)
+        about_gpus = (finding,)
     return _Power(
         capping=Status.LIMITED,
         measuring=Status.LIMITED,
@@ -145,9 +155,9 @@ def _emulated(config: Config) -> _Power:
             Finding(
                 subject="packages",
                 status=Status.LIMITED,
-                finding="emulated, as configured: jobs are slowed as by caps, but no power of this"
-                " machine is capped or measured",
-                remedy="leave out emulate to see what its real zones can do",
+                finding="emulated, as configured: caps slow the jobs, but the power of this machine"
+                " is neither capped nor measured",
+                remedy="omit emulate to check the real zones",
             ),
             *about_gpus,
         ),

@@ -33,28 +33,25 @@ from wattfold.nodeagent.service.zone_state import ZoneState, new_state
 EXIT_RESTORED = 0
 EXIT_FAILED = 1
 EXIT_USAGE = 2
-WARNING = (
-    "Puts back the limits that were found before the first change of this boot. The node may then"
-    " draw more than the coordinator counts it with, its floors, unless that was told: where a"
-    " coordinator runs, use `wattfold node leave NODE` instead."
+DESCRIPTION = (
+    "Restore the power limits that were in force before the first change by the agent since boot."
+    " Stop the agent first. Afterwards the node may draw more than its floors, the power that the"
+    " coordinator assumes. If a coordinator manages this node, use `wattfold node leave NODE`"
+    " instead. Takes the options of wattfold-agent. Exit status: 0 if all limits were restored or"
+    " none had changed, 1 if a limit was not restored or the agent runs, 2 for a usage or"
+    " configuration error."
 )
 
 
 def main(arguments: list[str]) -> int:
     """The command without its name; the exit status. argparse itself exits with 2."""
-    parser = argparse.ArgumentParser(
-        prog="wattfold-agent restore",
-        description=WARNING + " Refused while the agent runs. Exits with 0 if everything was put"
-        " back, or nothing had to be, else with 1.",
-    )
-    add_flags(parser)
     try:
-        config = load_flags(parser.parse_args(arguments))
+        config = load_flags(restore_parser().parse_args(arguments))
     except ConfigError as error:
         print(f"wattfold-agent restore: {error}", file=sys.stderr)
         return EXIT_USAGE
     if not config.state_dir.exists():
-        print(f"Nothing to restore: {config.state_dir} does not exist, no agent was here.")
+        print(f"Nothing to restore: {config.state_dir} does not exist.")
         return EXIT_RESTORED
     try:
         with contextlib.closing(StateStore(config.state_dir)) as store:
@@ -67,6 +64,18 @@ def main(arguments: list[str]) -> int:
     return EXIT_FAILED
 
 
+def restore_parser() -> argparse.ArgumentParser:
+    """Return the parser of the command."""
+    parser = argparse.ArgumentParser(
+        prog="wattfold-agent restore",
+        usage="wattfold-agent restore [--config FILE] [OPTION...]",
+        description=DESCRIPTION,
+        add_help=False,
+    )
+    add_flags(parser)
+    return parser
+
+
 def may_draw_text(states: Iterable[ZoneState], originals: Originals, base_power_uw: int) -> str:
     """What a node may draw with its original limits, for people."""
     counted = [state for state in states if state.zone.kind is not ZoneKind.PSYS]
@@ -76,13 +85,13 @@ def may_draw_text(states: Iterable[ZoneState], originals: Originals, base_power_
     total_w = w_from_uw(sum(each_uw.values()) + base_power_uw)
     text = f"this node may draw up to {total_w:g} W"
     text += f" ({known or 'no zones'}, base {w_from_uw(base_power_uw):g} W)"
-    return text + (f", and as much as {', '.join(unknown)} can" if unknown else "")
+    return text + (f", plus the maximum of {', '.join(unknown)}" if unknown else "")
 
 
 def _restore(config: Config, store: StateStore) -> int:
     originals = Originals(store, host.boot_id())
     if not originals:
-        print("Nothing to restore: no limit was changed in this boot, or all were put back.")
+        print("Nothing to restore: the agent has changed no limit since boot, or all are restored.")
         return EXIT_RESTORED
     # It would go to the floor at the end of the lease of an agent that was killed.
     Guarding(store).relieve()
@@ -95,11 +104,11 @@ def _restore(config: Config, store: StateStore) -> int:
     originals.forget()
     _let_jobs_run(config, store)
     for name, why in failed.items():
-        print(f"wattfold-agent restore: {name} was not restored: {why}", file=sys.stderr)
+        print(f"wattfold-agent restore: limit of {name} not restored: {why}", file=sys.stderr)
     print(
-        f"The limits found first hold again: {text}."
-        " The coordinator counts it with its floors until it is told otherwise"
-        f" (wattfold node leave {config.node_id}); the next start of the agent goes to the floors."
+        f"Original limits restored: {text}. A coordinator still charges the node with its floors;"
+        f" run `wattfold node leave {config.node_id}` to remove it from the budget. At its next"
+        " start the agent sets the floors again."
     )
     return EXIT_FAILED if failed else EXIT_RESTORED
 

@@ -120,7 +120,8 @@ class StepHost:
         if len(unproven) >= UNPROVEN_MAX:
             unproven[0].end()
         if len(self._steps) - len(unproven) >= STEPS_MAX:
-            why = f"{STEPS_MAX} steps of job {self._around.job} run on {self._around.node}"
+            job, node = self._around.job, self._around.node
+            why = f"job {job} already runs {STEPS_MAX} steps on {node}, the maximum"
             with contextlib.suppress(OSError):
                 conn.setblocking(False)
                 conn.send(StepError(text=why).frame().pack())

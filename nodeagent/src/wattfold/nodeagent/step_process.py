@@ -164,7 +164,7 @@ class Step:
         elif frame.kind is FrameKind.STDIN:
             self._input += frame.body
             if len(self._input) > INPUT_WINDOW_BYTES or self._input_ends:
-                raise StepProtocolError("more input than the window allows")
+                raise StepProtocolError("input exceeds the window")
             self._feed()
         elif frame.kind is FrameKind.STDIN_END:
             self._input_ends = True
@@ -172,7 +172,7 @@ class Step:
         elif frame.kind is FrameKind.SIGNAL:
             number = int.from_bytes(frame.body, "little")
             if number not in ALLOWED_SIGNALS:
-                raise StepProtocolError(f"signal {number} is not carried")
+                raise StepProtocolError(f"signal {number} cannot be forwarded")
             if self._process is not None:
                 with contextlib.suppress(ProcessLookupError, PermissionError):
                     os.killpg(self._process.pid, number)
@@ -246,7 +246,9 @@ class Step:
         env = {**around.env, **{n: v for n, v in request.env if not of_a_node(n)}}
         cwd, missing = _folder(request.cwd, around.cwd)
         if missing:
-            note = f"wattfold-rsh: {around.node}: no folder {missing}, started in {cwd}\n"
+            note = (
+                f"wattfold-rsh: {around.node}: folder {missing} does not exist; started in {cwd}\n"
+            )
             self._send(Frame(FrameKind.STDERR, note.encode("utf-8", "replace")[:4096]))
         try:
             self._process = subprocess.Popen(
@@ -260,7 +262,7 @@ class Step:
                 bufsize=0,
             )
         except OSError as error:
-            self._refuse(f"cannot start it on {around.node}: {error.strerror}")
+            self._refuse(f"cannot start the command on {around.node}: {error.strerror}")
             return
         assert self._process.stdin is not None
         assert self._process.stdout is not None

@@ -51,9 +51,9 @@ def header(handler: str, data_bytes: int, pe: int) -> bytes:
     """The header of a request; PE -1 is all of them. Raises CcsFormatError."""
     name = handler.encode("ascii", "replace")
     if not 0 < len(name) <= HANDLER_BYTES_MAX:
-        raise CcsFormatError(f"handler {handler!r} does not have 1 to {HANDLER_BYTES_MAX} bytes")
+        raise CcsFormatError(f"handler {handler!r} must have 1 to {HANDLER_BYTES_MAX} bytes")
     if data_bytes > _DATA_BYTES_MAX:
-        raise CcsFormatError(f"{data_bytes} bytes of data are more than {_DATA_BYTES_MAX}")
+        raise CcsFormatError(f"{data_bytes} bytes of data exceed the limit of {_DATA_BYTES_MAX}")
     return _REQUEST.pack(data_bytes, pe, name)
 
 
@@ -63,7 +63,7 @@ def parse_key(text: str) -> bytes:
     Exactly 32 decimal digits are taken here: what the server makes of others is an accident.
     """
     if len(text) != 2 * KEY_BYTES or not (text.isascii() and text.isdecimal()):
-        raise CcsFormatError(f"a CCS key is {2 * KEY_BYTES} decimal digits")
+        raise CcsFormatError(f"a CCS key must have {2 * KEY_BYTES} decimal digits")
     return bytes(int(text[at : at + 2]) for at in range(0, len(text), 2))
 
 
@@ -105,7 +105,7 @@ def reply_length(data: bytes) -> int:
     """The number of bytes of a reply. Raises CcsFormatError for what nobody would send."""
     length = u32(data)
     if length > REPLY_BYTES_MAX:
-        raise CcsFormatError(f"a reply of {length} bytes is more than {REPLY_BYTES_MAX}")
+        raise CcsFormatError(f"a reply of {length} bytes exceeds the limit of {REPLY_BYTES_MAX}")
     return length
 
 
@@ -113,7 +113,7 @@ def parse_info(reply: bytes) -> tuple[int, ...]:
     """The PEs of every process, as ``ccs_getinfo`` answers. Raises CcsFormatError."""
     words = struct.unpack(f">{len(reply) // 4}i", reply[: len(reply) // 4 * 4])
     if len(words) < 2 or words[0] != len(words) - 1 or any(pes < 1 for pes in words[1:]):
-        raise CcsFormatError(f"ccs_getinfo answered {len(reply)} bytes that count no PEs")
+        raise CcsFormatError(f"ccs_getinfo answered {len(reply)} bytes without PE counts")
     return words[1:]
 
 

@@ -97,7 +97,7 @@ def first_pes(pes: int, enabled: int) -> bytes:
     Raises MapError where the program has fewer PEs.
     """
     if not 0 < enabled <= pes:
-        raise MapError(f"{enabled} PEs of a program of {pes}")
+        raise MapError(f"{enabled} enabled PEs are not possible in a program of {pes} PEs")
     return b"\1" * enabled + b"\0" * (pes - enabled)
 
 
@@ -109,7 +109,7 @@ def digits(pe_map: bytes) -> str:
 def parse_digits(text: str) -> bytes:
     """The map that ``digits`` has written. Raises MapError."""
     if set(text) - {"0", "1"}:
-        raise MapError("a map is written with 0 and 1")
+        raise MapError("a map must consist of 0 and 1")
     return bytes(int(digit) for digit in text)
 
 
@@ -120,9 +120,9 @@ def check_map(pe_map: bytes, pes: int | None = None) -> bytes:
     if set(pe_map) - {0, 1}:
         raise MapError("a map has one byte per PE, 0 or 1")
     if 1 not in pe_map:
-        raise MapError(f"map {digits(pe_map)} leaves no PE")
+        raise MapError(f"map {digits(pe_map)} enables no PE")
     if pes is not None and len(pe_map) != pes:
-        raise MapError(f"a map of {len(pe_map)} PEs for a program of {pes}")
+        raise MapError(f"the map has {len(pe_map)} PEs, but the program has {pes}")
     return pe_map
 
 

@@ -114,7 +114,7 @@ class ShimMessage:
         fields = _HEADER.unpack_from(frame)
         magic, kind, flags, *numbers = fields
         if magic != MAGIC:
-            raise FrameError(f"magic {magic:#010x} is not that of a shim")
+            raise FrameError(f"magic {magic:#010x} is not the magic of a shim")
         seq, cores, pid, time_ns, regions, done, total, max_team, notice = numbers
         try:
             message = cls(

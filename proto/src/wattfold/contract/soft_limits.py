@@ -30,4 +30,4 @@ def refusal(umask: int, limits: tuple[SoftLimit, ...]) -> str:
     unknown = [name for name in names if name not in CARRIED]
     if unknown:
         return f"limit {unknown[0][:40]!r} is not one of {', '.join(CARRIED)}"
-    return "a limit is named twice" if len(set(names)) < len(names) else ""
+    return "a limit is listed twice" if len(set(names)) < len(names) else ""

@@ -120,7 +120,7 @@ class FrameReader:
         except ValueError:
             raise StepProtocolError(f"frame of unknown kind {number}") from None
         if kind not in self.expected:
-            raise StepProtocolError(f"{kind.name} out of turn")
+            raise StepProtocolError(f"unexpected {kind.name}")
         limit = _BYTES_MAX.get(kind, CONTROL_BYTES_MAX)
         if length > limit:
             raise StepProtocolError(f"{kind.name} of {length} bytes, at most {limit}")
@@ -190,7 +190,7 @@ class StepRequest:
         fields = [self.command, self.cwd, *(name + b"=" + value for name, value in self.env)]
         for name, _ in self.env:
             if not name or b"=" in name:
-                raise StepProtocolError(f"{name!r} cannot name a variable")
+                raise StepProtocolError(f"{name!r} is not a valid variable name")
         if any(b"\0" in field for field in fields):
             raise StepProtocolError("a NUL byte in the command, the folder or a variable")
         return b"".join(field + b"\0" for field in fields)
@@ -200,7 +200,7 @@ class StepRequest:
         """The request of a body. Raises StepProtocolError."""
         fields = body.split(b"\0")
         if len(fields) < 3 or fields[-1]:
-            raise StepProtocolError("the request is cut")
+            raise StepProtocolError("the request is truncated")
         pairs = [field.partition(b"=") for field in fields[2:-1]]
         if any(not name or not equals for name, equals, _ in pairs):
             raise StepProtocolError("a variable without a name or a value")
@@ -228,7 +228,7 @@ class StepExit:
     def unpack(cls, body: bytes) -> StepExit:
         """The end of a body. Raises StepProtocolError."""
         if len(body) != _EXIT.size:
-            raise StepProtocolError(f"EXIT of {len(body)} bytes")
+            raise StepProtocolError(f"EXIT has {len(body)} bytes, which is not a valid length")
         code, signal = _EXIT.unpack(body)
         if code > 255 or signal > 127:
             raise StepProtocolError(f"exit code {code}, signal {signal}")
@@ -264,7 +264,7 @@ def pack_credit(taken_bytes: int) -> bytes:
 def unpack_credit(body: bytes) -> int:
     """Bytes of input that were taken. Raises StepProtocolError."""
     if len(body) != _CREDIT.size:
-        raise StepProtocolError(f"CREDIT of {len(body)} bytes")
+        raise StepProtocolError(f"CREDIT has {len(body)} bytes, which is not a valid length")
     (taken_bytes,) = _CREDIT.unpack(body)
     return int(taken_bytes)
 

@@ -187,10 +187,10 @@ class _Trial:
             result = run_alone(self.program, self.effort.limit_s)
             self.static_runs += 1
             if (bad := _bad_end(result)) is not None:
-                return f"a run left alone {bad}"
+                return f"an undisturbed run {bad}"
             self._check_written(result)
             if first is not None and (odd := self.check(first, result)) is not None:
-                return f"two runs left alone differ: {odd}"
+                return f"two undisturbed runs differ: {odd}"
             first = first or result
         assert first is not None
         return self._resized(first) or self._too_little()
@@ -200,9 +200,7 @@ class _Trial:
         if missing:
             raise NoResultError(f"the program did not write {missing[0]!r}")
         if not any(result.outputs.values()):
-            raise NoResultError(
-                "the program wrote nothing that could be compared; name the files of its results"
-            )
+            raise NoResultError("the program wrote nothing to compare; name its result files")
 
     def _resized(self, first: RunResult) -> str | None:
         chance = random.Random(self.effort.seed)  # noqa: S311 - for variety, not for secrets
@@ -215,11 +213,11 @@ class _Trial:
             self.resized_runs += 1
             self.shim_said = _last_complaint(result) or self.shim_said
             if (bad := _bad_end(result)) is not None:
-                return f"resized, it {bad}"
+                return f"the resized program {bad}"
             if (odd := self.check(first, result)) is not None:
-                return f"resized, its result differs: {odd}"
+                return f"the result of the resized program differs: {odd}"
             if self.seen.runtime in ("static-libgomp?", "static-libomp?"):
-                return "its OpenMP runtime is linked into it: its teams cannot be resized"
+                return "the OpenMP runtime is linked statically, so its teams cannot be resized"
         return None
 
     def _worth_more(self) -> bool:
@@ -232,14 +230,18 @@ class _Trial:
 
     def _too_little(self) -> str | None:
         if self.seen.runtime == "":
-            told = f" ({self.shim_said})" if self.shim_said else ""
-            return f"it has no OpenMP runtime that the shim finds, or ends too soon{told}"
+            detail = f" ({self.shim_said})" if self.shim_said else ""
+            return (
+                "the shim finds no OpenMP runtime in the program, or the program ends too early"
+                f"{detail}"
+            )
         if self.seen.regions == 0:
-            return "it ran no parallel region"
+            return "the program ran no parallel region"
         if self.seen.acknowledged < self.effort.resizes_min:
             return (
-                f"only {self.seen.acknowledged} changes of its team were acknowledged in "
-                f"{self.resized_runs} runs, {self.effort.resizes_min} are wanted: use a longer run"
+                f"the program acknowledged only {self.seen.acknowledged} of at least "
+                f"{self.effort.resizes_min} changes of its team in {self.resized_runs} runs; use a "
+                "longer run"
             )
         return None
 
@@ -253,7 +255,7 @@ def _bad_end(result: RunResult) -> str | None:
     said = result.errors.strip().splitlines()
     last = f": {said[-1][:120]}" if said else ""
     if result.timed_out:
-        return f"did not end in time ({result.seconds:.0f} s)"
+        return f"did not end within {result.seconds:.0f} s"
     if result.exit_code < 0:
         return f"was ended by signal {-result.exit_code}{last}"
     if result.exit_code > 0:

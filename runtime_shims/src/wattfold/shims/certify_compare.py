@@ -46,7 +46,7 @@ class Comparison:
         if not self.exact:
             how = f"numbers within {self.relative:g} of each other or {self.absolute:g}"
         left_out = ", ".join(f"'{pattern}'" for pattern in self.ignore)
-        return f"{how}, without lines that have {left_out}" if left_out else how
+        return f"{how}, without lines that contain {left_out}" if left_out else how
 
 
 def difference(
@@ -55,7 +55,7 @@ def difference(
     """The first difference between two results (name of an output: its bytes), or None."""
     if expected.keys() != found.keys():
         odd = sorted(expected.keys() ^ found.keys())
-        return f"{odd[0]} was written by one run only"
+        return f"only one of the runs wrote {odd[0]}"
     for name in sorted(expected):
         where = _difference(expected[name], found[name], how)
         if where is not None:
@@ -71,7 +71,7 @@ def _difference(expected: bytes, found: bytes, how: Comparison) -> str | None:
         if a != b and (how.exact or not _close(a, b, how)):
             return f"line {number}: '{_show(a)}' became '{_show(b)}'"
     if len(left) != len(right):
-        return f"has {len(right)} lines in place of {len(left)}"
+        return f"has {len(right)} lines instead of {len(left)}"
     return None
 
 

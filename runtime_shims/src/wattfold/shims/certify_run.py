@@ -51,7 +51,7 @@ class Program:
         if not self.argv:
             raise ValueError("no program to certify")
         if self.threads < 2:
-            raise ValueError(f"a team can change only from 2 threads on, got {self.threads}")
+            raise ValueError(f"only teams of 2 or more threads can change, got {self.threads}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -26,14 +26,35 @@ IDLE_LOOK_S = 0.2
 
 def options_of(arguments: Sequence[str]) -> argparse.Namespace:
     """What a command line asks for. Ends the program for what it does not know."""
-    parser = argparse.ArgumentParser(prog="charm_load.py")
-    parser.add_argument("--steps", type=int, default=0, help="0 = until the stop file is there")
-    parser.add_argument("--blocks", type=int, default=16)
-    parser.add_argument("--bytes", type=int, default=4096, help="data of a block")
-    parser.add_argument("--work", type=int, default=2000, help="additions of a block in a step")
-    parser.add_argument("--pause", type=float, default=0.0, help="seconds between steps")
-    parser.add_argument("--stop", default="", help="a file that ends it")
-    parser.add_argument("--idle", default="", help="a file during which it makes no steps")
+    parser = argparse.ArgumentParser(
+        prog="charm_load.py",
+        description="Run blocks of data and work that follow the processor map of a job.",
+        add_help=False,
+    )
+    parser.add_argument("-h", "--help", action="help", help="Print this help.")
+    for name, default, text in (
+        ("--steps", 0, "Number of steps; 0 = until the stop file exists. Default: 0."),
+        ("--blocks", 16, "Number of blocks. Default: 16."),
+        ("--bytes", 4096, "Size of a block in bytes. Default: 4096."),
+        ("--work", 2000, "Additions per block and step. Default: 2000."),
+    ):
+        parser.add_argument(name, type=int, default=default, metavar="N", help=text)
+    parser.add_argument(
+        "--pause",
+        type=float,
+        default=0.0,
+        metavar="SECONDS",
+        help="Pause after a step in seconds. Default: 0.",
+    )
+    parser.add_argument(
+        "--stop", default="", metavar="FILE", help="File that ends the program. Default: none."
+    )
+    parser.add_argument(
+        "--idle",
+        default="",
+        metavar="FILE",
+        help="File that pauses the program while it exists. Default: none.",
+    )
     return parser.parse_args(arguments)
 
 

@@ -244,7 +244,7 @@ def follow_map(arrays: Sequence[Any], steps: float = 0) -> Placement:
     """
     charm = _charm()
     if charm.myPe() != 0:
-        raise RuntimeError(f"a map is followed from PE 0, this is PE {charm.myPe()}")
+        raise RuntimeError(f"call follow_map on PE 0; this is PE {charm.myPe()}")
     stations = _Group(_stations())
     seats = stations.attend([array.aid for array in arrays], ret=True).get()
     keeper = MapKeeper(charm.numPes(), [Seat(pe=p, pid=i, host=h, node=n) for p, i, h, n in seats])

@@ -38,7 +38,14 @@ PES_VARIABLES = ("WATTFOLD_PES", "WATTFOLD_LAUNCH_CPUS")
 CHARM4PY, REBUILD = "--charm4py", "--rebuild"
 LOCAL_SHELL = "wattfold.shims.charm_shell"
 _USAGE = """usage: python -m wattfold.shims.charm_start --charm4py PROGRAM.py ARGUMENTS...
-       python -m wattfold.shims.charm_start [--rebuild] -- COMMAND..."""
+       python -m wattfold.shims.charm_start [--rebuild] -- COMMAND...
+
+Start a Charm++ program with a CCS server that only the agent of its node can use.
+
+  --charm4py  Start a charm4py program with charmrun. Default: start COMMAND.
+  --rebuild   Prepare COMMAND for restarts with another number of PEs.
+  -h, --help  Print this help."""
+_HELP = (["-h"], ["--help"])
 _PES = re.compile(r"\+p(\d+)$|\+\+?(?:p|n|np|processPer\w+|auto-provision|autoProvision)$")
 
 
@@ -96,7 +103,7 @@ def other_pes(command: Sequence[str], pes: int | None) -> str:
     found = next((m[1] for word in command if (m := _PES.match(word)) and m[1]), None)
     if found is None or pes is None or int(found) == pes:
         return ""
-    return f"+p{found} in a job of up to {pes} cores: its processor map will not fit; leave it out"
+    return f"+p{found} does not match the {pes} cores of the job, so no processor map fits; omit +p"
 
 
 def _command(arguments: Sequence[str]) -> list[str]:
@@ -127,6 +134,9 @@ def _plain(arguments: Sequence[str]) -> list[str]:
 
 def main(arguments: Sequence[str]) -> int:
     """Becomes the program; returns only when that fails."""
+    if list(arguments) in _HELP:
+        print(_USAGE)
+        return 0
     command = _command(arguments)
     if not command:
         print(_USAGE, file=sys.stderr)

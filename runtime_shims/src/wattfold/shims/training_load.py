@@ -85,16 +85,37 @@ def epoch_s(times: dict[str, list[float]], place: str, gpus: int) -> float:
     node. Raises ValueError where that was not given."""
     named = [times[part] for part in place.split("/") if part in times]
     if len(named) != 1 or not 1 <= gpus <= len(named[0]):
-        raise ValueError(f"--times says nothing of {gpus} GPUs of the node of {place!r}")
+        raise ValueError(f"--times has no epoch time for {gpus} GPUs of the node of {place!r}")
     return named[0][gpus - 1]
 
 
 def main() -> None:
     """Trains as many epochs as the job was submitted with."""
-    options = argparse.ArgumentParser(description=__doc__, add_help=False)
-    options.add_argument("--times", type=json.loads, required=True)
-    options.add_argument("--busy", type=float, default=0.1)
-    options.add_argument("--out", type=Path)
+    options = argparse.ArgumentParser(
+        description="Train a small network at the epoch times of given GPUs.", add_help=False
+    )
+    options.add_argument("-h", "--help", action="help", help="Print this help.")
+    options.add_argument(
+        "--times",
+        type=json.loads,
+        required=True,
+        metavar="JSON",
+        help="Seconds per epoch by node, for 1, 2, ... GPUs, such as"
+        ' {"n0": [0.7, 0.5], "n1": [1.9]}. Required.',
+    )
+    options.add_argument(
+        "--busy",
+        type=float,
+        default=0.1,
+        metavar="SHARE",
+        help="CPU time of each step per GPU, as a share of the step. Default: 0.1.",
+    )
+    options.add_argument(
+        "--out",
+        type=Path,
+        metavar="FILE",
+        help="File for the losses and a digest of the weights. Default: no file.",
+    )
     given = options.parse_args()
     gpus = len(os.environ["WATTFOLD_GPUS"].split(","))
     step_s = epoch_s(given.times, os.environ["WATTFOLD_SHIM_ENDPOINT"], gpus) / STEPS

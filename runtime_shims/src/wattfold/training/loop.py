@@ -56,9 +56,13 @@ class Training:
         self._out = sys.stderr if out is None else out
         self.epochs = told if epochs is None else epochs
         if self.epochs < 1 or every < 1:
-            raise ValueError(f"{self.epochs} epochs, saved every {every}: both must be 1 or more")
+            raise ValueError(
+                f"epochs is {self.epochs} and every is {every}; both must be 1 or more"
+            )
         if told and told != self.epochs:
-            self._say(f"trains {self.epochs} epochs, and was submitted with {told}")
+            self._say(
+                f"the program trains {self.epochs} epochs, but the job was submitted with {told}"
+            )
         self.folder = Path(os.environ.get("WATTFOLD_SNAPSHOT_DIR") or folder)
         self.history: list[Epoch] = []
         self._attempt = int(os.environ.get("WATTFOLD_ATTEMPT", "") or 1)
@@ -163,7 +167,7 @@ class Training:
                 self._save()
             except SnapshotError as error:
                 saved = False
-                self._say(f"{error}; the last good snapshot stays")
+                self._say(f"{error}; the last valid snapshot is kept")
         # The others wait for it: where they ended, their launcher might end the one that saves.
         if not alone:
             self._agree(0)
@@ -202,7 +206,7 @@ class Training:
         if found is None:
             return
         for torn in found.torn:
-            self._say(f"{torn}; going on from {found.path}")
+            self._say(f"{torn}; resuming from {found.path}")
         try:
             content = states.read(found.data)
         except ValueError as error:
@@ -210,8 +214,9 @@ class Training:
         lacking = sorted(self._kept.keys() ^ content["kept"].keys())
         if content["version"] != VERSION or lacking:
             raise SnapshotError(
-                f"{found.path} is of another program: version {content['version']}, and what is "
-                f"kept differs in {', '.join(lacking) or 'nothing'}. To begin anew, move it away"
+                f"{found.path} belongs to another program: its version is {content['version']}, "
+                f"and the kept objects differ in {', '.join(lacking) or 'nothing'}; move the file "
+                "away to start from scratch"
             )
         for name, one in self._kept.items():
             one.put(content["kept"][name])

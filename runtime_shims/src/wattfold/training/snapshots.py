@@ -123,8 +123,8 @@ class Snapshots:
             return Found(path=path, data=data, torn=tuple(torn))
         if torn:
             raise SnapshotError(
-                f"no snapshot in {self._folder} can be used: {'; '.join(torn)}. To begin anew, "
-                "move them away"
+                f"no snapshot in {self._folder} is valid: {'; '.join(torn)}; move the files away "
+                "to start from scratch"
             )
         return None
 
@@ -150,13 +150,13 @@ class Snapshots:
 def _checked(data: bytes) -> bytes:
     """The snapshot without its end. Raises ValueError for one that is not whole."""
     if len(data) < _END.size:
-        raise ValueError(f"it is torn: {len(data)} bytes")
+        raise ValueError(f"incomplete: {len(data)} bytes")
     mark, length, digest = _END.unpack(data[-_END.size :])
     body = data[: -_END.size]
     if mark != _MARK or length != len(body):
-        raise ValueError(f"it is torn: {len(data)} bytes, without a whole end")
+        raise ValueError(f"incomplete: {len(data)} bytes without a valid end mark")
     if hashlib.sha256(body).digest() != digest:
-        raise ValueError("it is damaged: its digest is another one")
+        raise ValueError("damaged: the digest does not match")
     return body
 
 

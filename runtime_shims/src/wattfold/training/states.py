@@ -47,8 +47,8 @@ def kept(name: str, thing: Any) -> Kept:
     if hasattr(thing, "dtype") and hasattr(thing, "__setitem__"):
         return Kept(lambda: thing, lambda state: thing.__setitem__(..., state))
     raise TypeError(
-        f"{name}: a {type(thing).__name__} has no state that is known; give a thing with "
-        "state_dict and load_state_dict, an array, a dict, a list or a random generator"
+        f"{name}: cannot save an object of type {type(thing).__name__}; use an object with"
+        " state_dict and load_state_dict, an array, a dict, a list or a random generator"
     )
 
 
@@ -99,7 +99,7 @@ def read(data: bytes) -> dict[str, Any]:
         return content
     torch = sys.modules.get("torch")
     if torch is None:
-        raise ValueError("PyTorch wrote it: import torch before")
+        raise ValueError("PyTorch wrote it; import torch first")
     more = {"weights_only": False} if _takes_weights_only(torch) else {}
     loaded: dict[str, Any] = torch.load(io.BytesIO(data), map_location="cpu", **more)
     return loaded

@@ -23,9 +23,9 @@ from wattfold.coordinator.core.state import State
 class Right(enum.Enum):
     """Who may make a call."""
 
-    ANYBODY = "anybody who can connect"
+    ANYBODY = "every user who can connect"
     OWNER = "the account of the job, and operators"
-    PROFILE = "operators; who alone has jobs of an application may drop what was learnt of it"
+    PROFILE = "operators; for learnt data also the account of all jobs of the application"
     OPERATOR = "operators"
 
 
@@ -55,11 +55,11 @@ _DEEDS = {
     "Cancel": "cancel it",
     "Hold": "hold it",
     "Release": "release it",
-    "Requeue": "have it start again",
+    "Requeue": "requeue it",
     "SuspendJob": "suspend it",
-    "ResumeJob": "let it go on",
+    "ResumeJob": "resume it",
     "ResizeJob": "resize it",
-    "Explain": "ask why it is where it is",
+    "Explain": "explain it",
     "GetEnvironment": "see its environment",
 }
 _ORDERS = {
@@ -68,12 +68,12 @@ _ORDERS = {
     "CancelBudget": "the budget",
     "DrainNode": "draining a node",
     "ResumeNode": "resuming a node",
-    "LeaveNode": "having a node leave",
-    "ForgetNode": "forgetting a node",
+    "LeaveNode": "releasing a node",
+    "ForgetNode": "removing a node from the ledger",
     "Reserve": "reserving nodes",
     "CancelReservation": "cancelling a reservation",
-    "PutProfile": "storing a profile or a certificate, which counts for the jobs of all accounts,",
-    "DropProfile": "dropping a profile, which counts for the jobs of all accounts,",
+    "PutProfile": "storing a profile or a certificate for the jobs of all accounts",
+    "DropProfile": "dropping a profile for the jobs of all accounts",
 }
 
 
@@ -96,10 +96,10 @@ def refusal(peer: Peer, action: str, request: Any, state: State, operators: str)
             return ""
         whose = owner_name(job.spec)
         deed = _DEEDS.get(action, "do that")
-        return f"job {job.job_id} is {whose}'s, not yours: only {whose} and operators may {deed}"
+        return f"job {job.job_id} belongs to {whose}; only {whose} and operators may {deed}"
     if right is Right.PROFILE and request.learnt_only and _alone(peer, request.app, state):
         return ""
-    group = f", and who is in the group {operators}" if operators else ""
+    group = f", and members of the group {operators}" if operators else ""
     what = _ORDERS.get(action, action)
     own = own_account().account
     accounts = "root" if own == "root" else f"root and {own}"

@@ -69,9 +69,10 @@ def check_folders(path: Path, entrance: Entrance) -> None:
         by_group = info.st_mode & stat.S_IXGRP and info.st_gid == entrance.gid
         if not (info.st_mode & stat.S_IXOTH or by_group):
             raise AccessError(
-                f"socket {path} has mode {entrance.mode:04o}, but other accounts cannot pass "
-                f"through {folder} (mode {stat.S_IMODE(info.st_mode):04o}): listen in another "
-                "folder, such as /run/wattfold, or change its mode to 0711"
+                f"socket {path} has mode {entrance.mode:04o}, but other accounts cannot "
+                f"enter {folder} (mode {stat.S_IMODE(info.st_mode):04o}); put the socket "
+                "into another folder, such as /run/wattfold, or change the mode of the "
+                "folder to 0711"
             )
 
 
@@ -81,7 +82,9 @@ def _gid(setting: str, group: str) -> int | None:
     try:
         return grp.getgrnam(group).gr_gid
     except KeyError:
-        raise AccessError(f"{setting} = {group!r}: there is no such group on this host") from None
+        raise AccessError(
+            f"{setting} = {group!r}: this group does not exist on this host"
+        ) from None
 
 
 def _holder(account: str, operators_gid: int | None) -> Peer:
@@ -91,7 +94,7 @@ def _holder(account: str, operators_gid: int | None) -> Peer:
         found = pwd.getpwnam(account)
     except KeyError:
         raise AccessError(
-            f"token_account = {account!r}: there is no such account on this host"
+            f"token_account = {account!r}: this account does not exist on this host"
         ) from None
     in_group = operators_gid in os.getgrouplist(account, found.pw_gid)
     return Peer(uid=found.pw_uid, account=account, address="", in_group=in_group)

@@ -95,8 +95,8 @@ class AgentCalls:
     def fence(self, text: str) -> FencedError:
         """What is wrong if it obeys another coordinator."""
         return FencedError(
-            f"agent {self.node_id} obeys another coordinator: {text}. If that one is gone for "
-            "good, start with --first-epoch above its epoch",
+            f"agent {self.node_id} obeys another coordinator: {text}. If that coordinator is "
+            "gone for good, start this coordinator with --first-epoch above its epoch",
         )
 
     def telemetry(self, request: pb.StreamTelemetryRequest) -> Any:

@@ -96,7 +96,7 @@ class AgentCommands:
         try:
             answer = await self._calls.call(self._calls.stub.SetCaps, request)
             if any(r.status == pb.CAP_STATUS_NO_LEASE for r in answer.results):
-                unconfirmed = "the lease had ended"
+                unconfirmed = "the lease had expired"
         except grpc.aio.AioRpcError as error:
             unconfirmed = self._calls.reason(error)
         if unconfirmed:
@@ -203,7 +203,7 @@ class AgentCommands:
 
     def _launch_data(self, action: act.Launch) -> tuple[LaunchData | None, reports.LaunchFailed]:
         """What the start needs, and what to tell of it if it is not there."""
-        launch, reason = None, "its environment is not in the journal any more: submit it again"
+        launch, reason = None, "its environment is no longer in the journal; submit the job again"
         permanent = True
         try:
             launch = self._hooks.launch_data(action.job_id)
@@ -227,7 +227,7 @@ class AgentCommands:
             grace_ns=action.grace_ns or round(self._settings.term_grace_s * 1e9),
             saves=action.saves,
         )
-        reason, refused = "it is not there", True
+        reason, refused = "the process does not exist", True
         try:
             found = await self._end_attempt(request)
         except grpc.aio.AioRpcError as error:
@@ -266,7 +266,7 @@ class AgentCommands:
         event: ev.Event
         try:
             answer = await self._calls.call(self._calls.stub.Suspend, request)
-            reason = "" if answer.found else "it is not there"
+            reason = "" if answer.found else "the process does not exist"
         except grpc.aio.AioRpcError as error:
             reason = self._calls.reason(error)
         if reason:

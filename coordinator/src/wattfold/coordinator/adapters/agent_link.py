@@ -66,20 +66,20 @@ class AgentLink:
                 spec = await self._connect()
                 delay_s, last_reason = RECONNECT_S, ""
                 await self._follow(spec)
-                reason = "its telemetry ended"
+                reason = "its telemetry stream ended"
             except FencedError as error:
                 self._hooks.fenced(error)
                 return
             except TimeoutError:
-                reason = "its telemetry paused"
+                reason = "its telemetry stopped arriving"
             except messages.MessageError as error:
-                reason = f"it is not usable: {error}"
+                reason = f"the agent is not usable: {error}"
             except grpc.aio.AioRpcError as error:
                 reason = self._calls.reason(error)
             except Exception as error:
                 # A defect met with one node must neither end this task unseen nor harm others.
                 log.exception(line("contact_failed", node=self.node_id))
-                reason = f"contact with it failed: {error!r}"
+                reason = f"contact failed: {error!r}"
             if reason != last_reason:
                 log.warning(line("node_silent", node=self.node_id, reason=reason))
                 self._hooks.gone(self.node_id)
@@ -103,7 +103,7 @@ class AgentLink:
         )
         spec = messages.node_spec(inventory, self.node_id, self.address)
         if inventory.epoch > self._hooks.epoch():
-            raise calls.fence(f"epoch {inventory.epoch} is newer than {self._hooks.epoch()}")
+            raise calls.fence(f"its epoch {inventory.epoch} is newer than {self._hooks.epoch()}")
         self._offset = messages.ClockOffset()
         processes = tuple(messages.process(entry) for entry in listed.processes)
         self._reported = {(p.job_id, p.attempt) for p in processes if not p.running}

@@ -60,10 +60,10 @@ def node_spec(message: pb.Inventory, expected: NodeId, address: str = "") -> Nod
     if message.node_id != expected:
         raise MessageError(f"the agent calls itself {message.node_id!r}, expected {expected!r}")
     if len(message.zones) > ZONES_MAX:
-        raise MessageError(f"{len(message.zones)} power zones, at most {ZONES_MAX} make sense")
+        raise MessageError(f"{len(message.zones)} power zones exceed the limit of {ZONES_MAX}")
     cpus = _cpus(message.cpus)
     if not cpus:
-        raise MessageError("it offers no cores")
+        raise MessageError("the agent offers no cores")
     return NodeSpec(
         node_id=expected,
         cpus=cpus,
@@ -89,13 +89,15 @@ def node_spec(message: pb.Inventory, expected: NodeId, address: str = "") -> Nod
 def _named(names: Iterable[str], what: str) -> tuple[str, ...]:
     found = tuple(names)
     if len(found) > NAMES_MAX or len(set(found)) < len(found) or not all(map(valid_name, found)):
-        raise MessageError(f"{what}s it offers are not up to {NAMES_MAX} unlike names: {found[:5]}")
+        raise MessageError(
+            f"the {what} names must be at most {NAMES_MAX} different valid names, got {found[:5]}"
+        )
     return found
 
 
 def _gpu_model(message: pb.Inventory) -> str:
     if message.gpu_model and not valid_name(message.gpu_model):
-        raise MessageError(f"the model of its GPUs, {message.gpu_model!r}, is not a word")
+        raise MessageError(f"the GPU model {message.gpu_model!r} is not a valid name")
     return message.gpu_model
 
 
@@ -149,14 +151,14 @@ def _curve(message: pb.Inventory) -> Curve | None:
         return None
     m = message.model
     if not (m.a > 0 and m.b >= 0 and m.c > 0 and 0 < m.f_low_ghz < m.f_high_ghz):
-        raise MessageError(f"its power model makes no sense: {m}")
+        raise MessageError(f"its power model is invalid: {m}")
     return Curve(a=m.a, b=m.b, c=m.c, f_low_ghz=m.f_low_ghz, f_high_ghz=m.f_high_ghz)
 
 
 def _zone(message: pb.PowerZone) -> Zone:
     low, high, floor = message.cap_uw_min, message.cap_uw_max, message.floor_uw
     if not valid_name(message.name):
-        raise MessageError(f"zone name {message.name!r} is not allowed")
+        raise MessageError(f"zone name {message.name!r} is not valid")
     if message.can_cap and not low <= floor <= high:
         raise MessageError(
             f"zone {message.name}: floor of {w_from_uw(floor):g} W is outside its range of "
@@ -164,8 +166,8 @@ def _zone(message: pb.PowerZone) -> Zone:
         )
     if message.kind == pb.ZONE_KIND_GPU and not message.can_cap and not high:
         raise MessageError(
-            f"zone {message.name} cannot be capped and the most it draws is unknown: name it in"
-            ' gpu_max_w of its agent, or set gpus = "off" and count it in base_power_w'
+            f"zone {message.name} cannot be capped and its maximum power is unknown; set it "
+            'in gpu_max_w of the agent, or set gpus = "off" and include it in base_power_w'
         )
     return Zone(
         name=ZoneName(message.name),
@@ -230,7 +232,7 @@ def readings_of_results(results: Iterable[pb.CapResult]) -> tuple[reports.ZoneRe
 def _cap_error(result: pb.CapResult) -> str:
     status = pb.CapStatus.Name(result.status).removeprefix("CAP_STATUS_").lower()
     asked, holds = result.requested_uw / 1e6, result.enforced_uw / 1e6
-    return f"{status}: asked for {asked:.3f} W, {holds:.3f} W holds. {result.message}".strip()
+    return f"{status}: requested {asked:.3f} W, {holds:.3f} W is in force. {result.message}".strip()
 
 
 def process(message: pb.ProcessInfo) -> reports.ProcessReading:
@@ -392,7 +394,7 @@ def _placement(job: pb.JobUsage) -> MapSample | None:
     if not (job.processor_map or job.map_message):
         return None
     if max(len(job.processor_map), len(job.processors)) > PES_MAX:
-        raise MessageError(f"job {job.job_id}: a map of more than {PES_MAX} PEs")
+        raise MessageError(f"job {job.job_id}: the processor map has more than {PES_MAX} PEs")
     return MapSample(
         digits=digits(job.processor_map),
         applied=job.map_applied,
@@ -433,5 +435,5 @@ def log_map(log: logging.Logger, action: act.SetMask, answer: pb.SetMaskResponse
 
 def _residual(core: pb.CoreResidual) -> CoreResidual:
     if core.cpu > MAX_CPU or not 0 <= core.load < math.inf:
-        raise MessageError(f"residual work of {core.load} on CPU {core.cpu} cannot be")
+        raise MessageError(f"a residual load of {core.load} on CPU {core.cpu} is not possible")
     return CoreResidual(cpu=core.cpu, cpu_ns=core.cpu_ns, load=core.load)

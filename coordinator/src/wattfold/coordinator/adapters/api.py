@@ -108,7 +108,7 @@ class CoordinatorApi(NodeRequests, BudgetRequests):
                     await _abort(context, grpc.StatusCode.ALREADY_EXISTS, _other_command(known))
                 return pb.SubmitResponse(job_id=known)
             if self._state.open_jobs >= WAITING_MAX:
-                text = f"{WAITING_MAX} jobs are waiting or running, no more are taken"
+                text = f"the limit of {WAITING_MAX} waiting and running jobs is reached"
                 await _abort(context, grpc.StatusCode.RESOURCE_EXHAUSTED, text)
             job_id = self._next_job_id()
             submitted = ev.JobSubmitted(
@@ -277,7 +277,7 @@ class CoordinatorApi(NodeRequests, BudgetRequests):
         """Stores a profile, a certificate or both; what is not sent stays as it is."""
         try:
             if not valid_name(request.profile.app):
-                raise ValueError(f"application name {request.profile.app!r} is not allowed")
+                raise ValueError(f"application name {request.profile.app!r} is not valid")
             events = profiles.events_from(request.profile)
         except ValueError as error:
             await _abort(context, grpc.StatusCode.INVALID_ARGUMENT, str(error))
@@ -310,7 +310,9 @@ class CoordinatorApi(NodeRequests, BudgetRequests):
         job = await self._job(request.job_id, context)
         launch = self._service.launch_data(job.job_id)
         if launch is None:
-            text = f"job {job.job_id} is {job.state.value}: environments are dropped with the start"
+            text = (
+                f"job {job.job_id} is {job.state.value}; its environment was deleted at the start"
+            )
             await _abort(context, grpc.StatusCode.FAILED_PRECONDITION, text)
         return pb.GetEnvironmentResponse(env=dict(launch.env))
 
@@ -319,7 +321,7 @@ class CoordinatorApi(NodeRequests, BudgetRequests):
         who = asker()
         account = request.account if who.operator else who.account
         if request.account not in ("", account):
-            text = f"what {request.account} has asked is shown to operators only"
+            text = f"only operators may see the requests of {request.account}"
             await _abort(context, grpc.StatusCode.PERMISSION_DENIED, text)
         return pb.ListAuditResponse(
             entries=[
@@ -363,7 +365,7 @@ class CoordinatorApi(NodeRequests, BudgetRequests):
         try:
             await self._service.request(event, launch)
         except JournalError as error:
-            text = f"not accepted, it could not be stored: {error}"
+            text = f"not accepted because it could not be stored: {error}"
             await _abort(context, grpc.StatusCode.RESOURCE_EXHAUSTED, text)
 
 
@@ -376,8 +378,8 @@ async def _shown(picture: Awaitable[bytes], context: Any) -> bytes:
 
 def _other_command(job_id: JobId) -> str:
     return (
-        f"the idempotency key was used for job {job_id}, with another command or other sizes; "
-        "give another key for another job"
+        f"the idempotency key was already used for job {job_id} with another command or "
+        "size; use a new key for a new job"
     )
 
 

@@ -65,7 +65,8 @@ class AuditInterceptor(grpc.aio.ServerInterceptor):
         if action in LOOKS:
             return self._looking(handler)
         if handler.unary_unary is None:
-            return _refused("calls that change something answer once")  # Else not audited.
+            # Streams are not audited.
+            return _refused("calls that change state must return exactly one answer")
         return grpc.unary_unary_rpc_method_handler(
             self._audited(handler.unary_unary, action),
             request_deserializer=handler.request_deserializer,
@@ -103,7 +104,9 @@ class AuditInterceptor(grpc.aio.ServerInterceptor):
     async def _peer(self, context: Any) -> Peer:
         peer = peer_of(context.peer(), self._door_key, self._token)
         if not peer.known:
-            await context.abort(grpc.StatusCode.PERMISSION_DENIED, "nobody has said who asks")
+            await context.abort(
+                grpc.StatusCode.PERMISSION_DENIED, "the caller could not be identified"
+            )
         return peer
 
     def _audited(
@@ -132,7 +135,9 @@ class AuditInterceptor(grpc.aio.ServerInterceptor):
 
     def _refusal(self, asking: Asking, context: Any, error: BaseException) -> None:
         assert asking.entry is not None
-        told = context.details() or ("given up by who asked" if _cancelled(error) else repr(error))
+        told = context.details() or (
+            "cancelled by the caller" if _cancelled(error) else repr(error)
+        )
         entry = replace(asking.entry, outcome=REFUSED, message=str(told)[:MESSAGE_MAX])
         stranger = context.code() is grpc.StatusCode.UNAUTHENTICATED
         if stranger:

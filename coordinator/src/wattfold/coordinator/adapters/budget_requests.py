@@ -48,8 +48,8 @@ class BudgetRequests(coordinator_pb2_grpc.CoordinatorServicer):
         least_ns = self._settle_ns()
         if budget_uw < self._state.ledger.committed_uw and deadline_ns < least_ns:
             text = (
-                f"a deadline of {deadline_ns / 1e9:.2f} s cannot be kept: lowering caps takes up "
-                f"to {least_ns / 1e9:.2f} s (a command and one averaging window)"
+                f"a deadline of {deadline_ns / 1e9:.2f} s is too short: lowering caps takes "
+                f"up to {least_ns / 1e9:.2f} s (a command and one averaging window)"
             )
             await _refuse(context, grpc.StatusCode.INVALID_ARGUMENT, text)
         event = ev.BudgetChanged(
@@ -79,7 +79,7 @@ class BudgetRequests(coordinator_pb2_grpc.CoordinatorServicer):
         await self._request(event, context)
         made = next((one for one in self._state.announced if one.at_ns == at_ns), None)
         if made is None:
-            text = "its time came while it was stored: it is the budget by now"
+            text = "its start passed while it was being stored; the budget is already in force"
             await _refuse(context, grpc.StatusCode.ABORTED, text)
         return pb.AnnounceBudgetResponse(announced=announced_message(self._state, made, clock))
 
@@ -92,8 +92,8 @@ class BudgetRequests(coordinator_pb2_grpc.CoordinatorServicer):
         if one is None:
             there = ", ".join(str(number) for number in known) or "none"
             text = (
-                f"no budget is announced by the number {request.number} (there are: {there}); one "
-                "that is in force is changed with `wattfold budget set`"
+                f"no announced budget has the number {request.number} (announced: {there}); "
+                "change the current budget with `wattfold budget set`"
             )
             await _refuse(context, grpc.StatusCode.NOT_FOUND, text)
         message = announced_message(self._state, one, self._service.clock)

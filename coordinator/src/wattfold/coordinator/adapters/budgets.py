@@ -26,17 +26,18 @@ def budget_refusal(state: State, budget_uw: int, accept_outside: bool) -> str:
     floor_uw, drawn_uw = state.floor_uw() + lasting_uw(state), outsiders_uw(state)
     if budget_uw < floor_uw or budget_uw == 0:
         return (
-            f"a budget of {budget_uw / 1e6:.1f} W is below {floor_uw / 1e6:.1f} W, the least the "
-            "nodes in use draw (base power, floors, limits of nodes that have left or are not back "
-            "yet); give at least that, or take nodes out first: `wattfold node forget`, for nodes "
-            "that are off or have left"
+            f"budget {budget_uw / 1e6:.1f} W is below {floor_uw / 1e6:.1f} W, the minimum "
+            "power of the nodes in use (base power, floors, and limits of released nodes). "
+            f"Give at least {floor_uw / 1e6:.1f} W, or remove nodes that are off or have "
+            "left with `wattfold node forget`"
         )
     if not accept_outside and drawn_uw and budget_uw < floor_uw + drawn_uw:
         return (
-            f"a budget of {budget_uw / 1e6:.1f} W does not hold the {floor_uw / 1e6:.1f} W that "
-            f"the nodes in use draw at least and the {drawn_uw / 1e6:.1f} W of nodes outside the "
-            f"sum ({', '.join(outside(state).nodes)}); give {(floor_uw + drawn_uw) / 1e6:.1f} W, "
-            "or accept that they draw beside the budget (--accept-outside)"
+            f"budget {budget_uw / 1e6:.1f} W is below {(floor_uw + drawn_uw) / 1e6:.1f} W: "
+            f"the nodes in use need at least {floor_uw / 1e6:.1f} W, and nodes outside the "
+            f"ledger ({', '.join(outside(state).nodes)}) may draw {drawn_uw / 1e6:.1f} W. "
+            f"Give at least {(floor_uw + drawn_uw) / 1e6:.1f} W, or accept this power with "
+            "--accept-outside"
         )
     return ""
 
@@ -51,28 +52,28 @@ def announcement_refusal(
     now_ns = clock.now_ns()
     now_s = clock.wall_s(now_ns)
     if not math.isfinite(at_s) or at_s > now_s + AHEAD_S:
-        return "a budget is announced for ten years ahead at most"
+        return "a budget can be announced at most ten years ahead"
     if at_s <= now_s:
         return (
-            f"{_when(at_s)} is {now_s - at_s:.0f} s ago: give a time to come, or leave it out for "
-            "a change now"
+            f"{_when(at_s)} is {now_s - at_s:.0f} s ago; give a future time, or omit the "
+            "time to change the budget now"
         )
     accepts = outsiders_uw(state) <= state.accepted_outside_uw
     if refused := budget_refusal(state, budget_uw, accepts):
         return refused
     at_ns = clock.time_ns(at_s)
     if any(one.at_ns == at_ns for one in state.announced):
-        return f"there is a budget announced for {_when(at_s)} already: cancel that one first"
+        return f"a budget is already announced for {_when(at_s)}; cancel it first"
     if len(state.announced) >= ANNOUNCED_MAX:
-        return f"{ANNOUNCED_MAX} budgets are announced, no more are taken"
+        return f"the limit of {ANNOUNCED_MAX} announced budgets is reached"
     least = budget_events.least_ns(state, now_ns, settle_ns)
     committed_uw = state.ledger.committed_uw
     if budget_uw < committed_uw and at_ns < now_ns + least:
         return (
-            f"{budget_uw / 1e6:.1f} W cannot be kept from {_when(at_s)} on: "
+            f"{budget_uw / 1e6:.1f} W is not possible from {_when(at_s)} on: "
             f"{committed_uw / 1e6:.1f} W are committed, and lowering caps takes up to "
-            f"{least / 1e9:.1f} s, that is to {_when(now_s + least / 1e9 + 1)}. Give a later time, "
-            "or a budget that holds what is committed"
+            f"{least / 1e9:.1f} s, until {_when(now_s + least / 1e9 + 1)}. Give a later "
+            "time, or a budget of at least the committed power"
         )
     return ""
 
@@ -90,7 +91,7 @@ def obstacle(state: State, one: Announced) -> str:
     if one.budget_uw >= floor_uw + beside_uw:
         return ""
     least_w = w_from_uw(floor_uw + beside_uw)
-    return f"nodes draw at least {least_w:.1f} W by now: take nodes out, or announce another budget"
+    return f"nodes now need at least {least_w:.1f} W; remove nodes, or announce another budget"
 
 
 def announced_message(state: State, one: Announced, clock: Clock) -> pb.AnnouncedBudget:

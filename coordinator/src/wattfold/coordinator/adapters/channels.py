@@ -38,11 +38,16 @@ def read_token(path: Path) -> str:
         raise TokenError(f"token file {path}: {error}") from error
     if info.st_mode & (stat.S_IRWXG | stat.S_IRWXO):
         mode = stat.S_IMODE(info.st_mode)
-        raise TokenError(f"token file {path} has mode {mode:04o}: others may read it; use 0600")
+        raise TokenError(
+            f"token file {path} has mode {mode:04o}, so other accounts may access it; change the "
+            "mode to 0600"
+        )
     if info.st_uid not in (0, os.geteuid()):
-        raise TokenError(f"token file {path} belongs to user {info.st_uid}")
+        raise TokenError(
+            f"token file {path} belongs to user {info.st_uid}, not to root or this account"
+        )
     if len(token) < 16:
-        raise TokenError(f"token file {path}: {len(token)} characters, at least 16 are needed")
+        raise TokenError(f"token file {path} has {len(token)} characters; at least 16 are required")
     return token
 
 

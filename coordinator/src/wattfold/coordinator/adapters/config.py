@@ -282,7 +282,7 @@ def _check(
 _WANTED = {
     float: "a number",
     int: "a whole number",
-    str: "a text",
+    str: "a string",
     bool: "true or false",
     list: "a list",
 }
@@ -345,13 +345,13 @@ def _limits(source: _Source, jobs: dict[str, Any]) -> TimeLimits:
 
 def _queues(source: _Source, tables: Any) -> tuple[Queue, ...]:
     if not isinstance(tables, list):
-        raise ConfigError(f"{source.at('queue')}: queues are given as [[queue]] with a name")
+        raise ConfigError(f"{source.at('queue')}: queues must be [[queue]] tables with a name")
     out: dict[str, Queue] = {}
     for index, table in enumerate(tables):
         given = _check(source, table, _QUEUE, "queue.", index=index)
         where, name = source.at("name", "queue", index), given.get("name", "")
         if not valid_name(name) or name in out:
-            raise ConfigError(f"{where}: queue {name!r} needs a name of its own")
+            raise ConfigError(f"{where}: queue {name!r} needs a valid, unique name")
         out[name] = _queue(where, given)
     for index, queue in enumerate(out.values()):
         _check_preempts(source.at("preempts", "queue", index), queue, out)
@@ -362,7 +362,9 @@ def _check_preempts(where: str, queue: Queue, queues: dict[str, Queue]) -> None:
     """Two queues that pre-empt each other, over others as well, would end each other's jobs."""
     unknown = [name for name in queue.preempts if name not in queues]
     if unknown:
-        raise ConfigError(f"{where}: queue {queue.name} pre-empts {unknown[0]!r}, which is none")
+        raise ConfigError(
+            f"{where}: queue {queue.name} preempts {unknown[0]!r}, which does not exist"
+        )
     reached, look = set[str](), list(queue.preempts)
     while look:
         name = look.pop()
@@ -370,7 +372,9 @@ def _check_preempts(where: str, queue: Queue, queues: dict[str, Queue]) -> None:
             reached.add(name)
             look += queues[name].preempts if name in queues else ()
     if queue.name in reached:
-        raise ConfigError(f"{where}: queue {queue.name} pre-empts itself, or one that pre-empts it")
+        raise ConfigError(
+            f"{where}: queue {queue.name} preempts itself, directly or through other queues"
+        )
 
 
 def _queue(where: str, given: dict[str, Any]) -> Queue:
@@ -382,7 +386,9 @@ def _queue(where: str, given: dict[str, Any]) -> Queue:
             )
     preempts = given.get("preempts", [])
     if not all(isinstance(name, str) for name in preempts):
-        raise ConfigError(f"{where}: queue {given['name']}: preempts = {preempts!r} must be names")
+        raise ConfigError(
+            f"{where}: queue {given['name']}: preempts = {preempts!r} must be a list of names"
+        )
     return Queue(
         name=given["name"],
         preempts=tuple(dict.fromkeys(preempts)),
@@ -412,7 +418,7 @@ def _access(source: _Source, checked: dict[str, Any]) -> AccessSettings:
 
 def _nodes(source: _Source, tables: Any, flags: list[str]) -> tuple[NodeEntry, ...]:
     if not isinstance(tables, list):
-        raise ConfigError(f"{source.at('node')}: nodes are given as [[node]] with id and address")
+        raise ConfigError(f"{source.at('node')}: nodes must be [[node]] tables with id and address")
     entries = [_check(source, t, _NODE, "node.", index=n) for n, t in enumerate(tables)]
     for text in flags:
         node_id, equals, address = text.partition("=")
@@ -424,12 +430,16 @@ def _nodes(source: _Source, tables: Any, flags: list[str]) -> tuple[NodeEntry, .
         where = source.at("id", "node", index) if index < len(tables) else "command line"
         node_id, address = entry.get("id", ""), entry.get("address", "")
         if not valid_name(node_id) or not address:
-            raise ConfigError(f"{where}: node {node_id!r} at {address!r} needs both")
+            raise ConfigError(
+                f"{where}: node {node_id!r} at {address!r} needs a valid id and an address"
+            )
         if node_id in out:
-            raise ConfigError(f"{where}: node {node_id} is named twice")
+            raise ConfigError(f"{where}: node {node_id} is listed twice")
         features = entry.get("features", [])
         if not all(isinstance(name, str) and valid_name(name) for name in features):
-            raise ConfigError(f"{where}: features {features!r} of node {node_id} must be names")
+            raise ConfigError(
+                f"{where}: features {features!r} of node {node_id} must be a list of names"
+            )
         out[node_id] = NodeEntry(
             node_id=NodeId(node_id),
             address=address,
@@ -457,7 +467,9 @@ def _placed(
     if placement.strategy is Strategy.CUBOID:
         if not nodes:
             where = source.at("strategy", "placement")
-            raise ConfigError(f"{where}: placement: strategy cuboid needs [[node]] with places")
+            raise ConfigError(
+                f"{where}: placement: strategy cuboid needs [[node]] tables with places"
+            )
         fault = places_fault(placement.torus, ((node.node_id, node.place) for node in nodes))
         if fault is not None:
             index = [node.node_id for node in nodes].index(fault[0])

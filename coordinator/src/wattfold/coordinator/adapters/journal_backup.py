@@ -79,7 +79,7 @@ def verify(path: Path) -> Verified:
             _check_pages(db, path)
             return _check_events(db, path)
     except (sqlite3.Error, codec.CodecError, InvariantError, KeyError, ValueError) as error:
-        raise JournalError(f"{path} is no sound journal: {error}") from error
+        raise JournalError(f"{path} is not a valid journal: {error}") from error
 
 
 def restore(source: Path, journal: Path, moment: str) -> Restored:
@@ -129,11 +129,15 @@ def _opened(path: Path) -> sqlite3.Connection:
 def _check_schema(db: sqlite3.Connection, path: Path) -> None:
     schema = journal_file.schema_of(db)
     if schema is None:
-        raise JournalError(f"{path} is no journal: it has no tables; was a running one copied?")
+        raise JournalError(
+            f"{path} is not a journal: it has no tables; was it copied while the coordinator was "
+            "running?"
+        )
     if schema != str(SCHEMA_VERSION):
         raise JournalError(
-            f"{path} has schema {schema}, this version backs up and restores {SCHEMA_VERSION}; "
-            "of an older one, start the coordinator with it once, which migrates it"
+            f"{path} has schema {schema}, but this version backs up and restores schema "
+            f"{SCHEMA_VERSION}; to migrate an older journal, start this coordinator on it "
+            "once"
         )
 
 
@@ -149,7 +153,9 @@ def _check_events(db: sqlite3.Connection, path: Path) -> Verified:
     start = row[0] if row else 0
     last = last or start
     if count and (last - first + 1 != count or first > start + 1):
-        raise JournalError(f"{path}: {count} events, numbers {first} to {last}, some are missing")
+        raise JournalError(
+            f"{path} has {count} events with numbers {first} to {last}; some are missing"
+        )
     core = CoordinatorCore(0)
     if row:
         core.state = codec.load_state(row[1])

@@ -106,8 +106,8 @@ def _bring_up_to_date(db: sqlite3.Connection, path: Path) -> None:
     found = schema_of(db)
     if found is not None and not (found.isdigit() and 1 <= int(found) <= SCHEMA_VERSION):
         raise JournalError(
-            f"journal {path} has schema {found}, this version reads schemas up to "
-            f"{SCHEMA_VERSION}: start the newer version that wrote it, or restore a backup",
+            f"journal {path} has schema {found}, but this version reads schemas up to "
+            f"{SCHEMA_VERSION}; start the newer version that wrote it, or restore a backup",
         )
     if found is None or int(found) == SCHEMA_VERSION:
         db.executescript(_SCHEMA)
@@ -140,8 +140,8 @@ def _migrate(db: sqlite3.Connection, path: Path, found: int) -> None:
             put_meta(db, "vacuum_due", "1")
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise JournalError(
-            f"journal {path}: migration from schema {found} to {SCHEMA_VERSION} failed, nothing "
-            f"was changed: {error!r}; an earlier version still reads it",
+            f"journal {path}: migration from schema {found} to {SCHEMA_VERSION} failed and "
+            f"changed nothing: {error!r}; an earlier version can still read the journal",
         ) from error
 
 

@@ -51,19 +51,20 @@ def statements(message: pb.Job) -> list[str]:
     pe_map, pes = message.processor_map, message.processors
     left = [share.node_id for share in message.shares if share.resident]
     there = (
-        f"It may take {', '.join(left)} again while it runs: it has processes there, residual ones,"
-        " and no cores."
+        f"It has residual processes but no cores on {', '.join(left)}; it may get cores "
+        "there again while it runs."
     )
     lines = [there] if left else []
     if not pe_map:
         return lines + ([f"Its processor map: {message.map_message}."] * bool(message.map_message))
     lines += [
-        f"Its objects may be on {pe_map.count('1')} of its {len(pe_map)} PEs ({pe_map}),"
-        " one for each core it holds."
+        f"Its objects may be on {pe_map.count('1')} of its {len(pe_map)} PEs ({pe_map}), one "
+        "PE for each of its cores."
     ]
     if not message.map_applied:
         lines.append(
-            f"That is not the map ordered last: {message.map_message or 'it is on its way'}."
+            "This is not the last requested map: "
+            f"{message.map_message or 'the request is pending'}."
         )
     residual = [pe for pe in pes if not pe.enabled and pe.pid]
     if residual:

@@ -74,7 +74,7 @@ class Membership:
             self._service.post(ev.QueuesConfigured(queues=tuple(queues)))
 
     def _retire(self, node_id: NodeId) -> None:
-        means = "charged until its lease has run out, then outside this budget"
+        means = "charged until its lease expires, then outside this budget"
         log.warning(line("node_retired", node=node_id, means=means))
         self._unlink(node_id)
         self._service.post(ev.NodeRetired(node_id=node_id))
@@ -115,7 +115,7 @@ class Reloader:
             self._refuse(str(error))
             return
         if not config.nodes and self._config.nodes:
-            self._refuse("it names no node")
+            self._refuse("the configuration has no nodes")
             return
         taken = self._config
         if config.policy != taken.policy and config.policy.name == taken.policy.name:
@@ -130,7 +130,7 @@ class Reloader:
         log.warning(line("reloaded", nodes=len(config.nodes), queues=len(config.queues)))
 
     def _refuse(self, reason: str) -> None:
-        log.error(line("reload_refused", reason=reason, means="everything stays as it was"))
+        log.error(line("reload_refused", reason=reason, means="all settings stay as they were"))
 
 
 def changed_settings(before: Config, after: Config) -> list[str]:

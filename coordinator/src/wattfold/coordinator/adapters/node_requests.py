@@ -71,8 +71,8 @@ class NodeRequests(coordinator_pb2_grpc.CoordinatorServicer):
         order = _WORDS.get(request.word)
         if order is None:
             text = (
-                "say why nothing is to be charged for it any more: that it has no power, or that "
-                "what it draws is outside this budget"
+                "state why the node is removed: it has no power (--no-power), or its power "
+                "is outside this budget (--outside-budget)"
             )
             await context.abort(grpc.StatusCode.INVALID_ARGUMENT, text)
             raise AssertionError("abort returned")
@@ -86,7 +86,7 @@ class NodeRequests(coordinator_pb2_grpc.CoordinatorServicer):
             await _refuse(context, f"node {node.node_id}: {refused}")
         text = " ".join(reason.split())
         if len(text) > REASON_LENGTH_MAX or not text.isprintable():
-            wrong = f"a reason is one line of at most {REASON_LENGTH_MAX} printable characters"
+            wrong = f"a reason must be one line of at most {REASON_LENGTH_MAX} printable characters"
             await context.abort(grpc.StatusCode.INVALID_ARGUMENT, wrong)
         await self._request(ev.NodeOrdered(node_id=node.node_id, order=order, reason=text), context)
         return node

@@ -65,8 +65,8 @@ def outside_statements(state: State) -> list[str]:
     if not found.counted_uw:
         return []
     return [
-        f"{found.counted_uw / 1e6:.1f} W are kept free for nodes outside the sum "
-        f"({', '.join(found.nodes[:5])}): see `wattfold power`."
+        f"{found.counted_uw / 1e6:.1f} W are reserved for nodes outside the ledger "
+        f"({', '.join(found.nodes[:5])}); see `wattfold power`."
     ]
 
 
@@ -77,10 +77,10 @@ def start_statements(job: Job, now_ns: int) -> list[str]:
     left_s = max(job.expected_start_ns - now_ns, 0) / 1e9
     if job.start_promised:
         return [
-            f"Promised to start in {left_s:.0f} s: before, if others end early, and later only if "
-            "they run longer than they are taken to or nodes or power go."
+            f"Start planned in {left_s:.0f} s; earlier if other jobs end early; later only "
+            "if they exceed their estimates or if nodes or power are lost."
         ]
-    return [f"Expected to start in {left_s:.0f} s: when those before it end as they are taken to."]
+    return [f"Expected to start in {left_s:.0f} s if earlier jobs end as estimated."]
 
 
 def attempt_statements(job: Job) -> list[str]:
@@ -89,20 +89,20 @@ def attempt_statements(job: Job) -> list[str]:
     unit = job.spec.unit.value
     if job.following is not None or (job.ordered_ns >= 0 and job.target is not None):
         said.append(
-            "It is being restarted at another size: what it has stays its own until all of it has "
-            "ended, and what it is to have is kept free for it."
+            "It is being restarted at another size. Its current resources stay assigned "
+            "until all of its processes have ended, and its next resources are reserved."
         )
     if job.size_asked and not job.final:
         said.append(
-            f"Ordered to have {job.size_asked} {unit}: `wattfold resize {job.job_id} auto` lets "
-            "the policy choose again."
+            f"Its size was set to {job.size_asked} {unit}; `wattfold resize {job.job_id} "
+            "auto` lets the policy choose again."
         )
     losses = sum(before.lost for before in job.attempts)
     if job.spec.requeue_max and not job.final:
         left = job.spec.requeue_max - losses
         said.append(
-            f"Attempt {job.attempt}; after the loss of a node it is started again, "
-            f"{left} more time{'s' * (left != 1)}."
+            f"Attempt {job.attempt}; Wattfold restarts the job up to {left} more "
+            f"time{'s' * (left != 1)} after the loss of a node."
         )
     return said
 
@@ -120,9 +120,9 @@ def ending_reason(state: State, job: Job) -> str:
         return ""
     why = state.nodes[away[0]].message or "no answer"
     return (
-        f"waits for {', '.join(away)}: {why}. It ends when the node is heard of; "
-        f"`wattfold cancel --force {job.job_id}` gives it up there, and "
-        f"`wattfold node forget --no-power {away[0]}` is for a node that is off"
+        f"waits for {', '.join(away)}: {why}. The job ends when the node answers again. "
+        f"`wattfold cancel --force {job.job_id}` gives up its processes there; `wattfold "
+        f"node forget --no-power {away[0]}` removes a node that is off"
     )
 
 
@@ -140,8 +140,8 @@ class OutsideLog:
         found = outside(state)
         if found.over_uw > self._over_uw:
             advice = (
-                "nodes that are not in the sum draw power; take them out, raise the budget, or "
-                "accept it (wattfold budget set WATTS --accept-outside)"
+                "nodes outside the ledger draw power; switch them off, raise the budget, or "
+                "accept their power (wattfold budget set WATTS --accept-outside)"
             )
             told = line(
                 "over_budget",

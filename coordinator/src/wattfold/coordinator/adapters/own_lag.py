@@ -50,7 +50,7 @@ class OwnLag:
         self.total_ns += max(late_ns, 0)
         self.longest_ns = max(self.longest_ns, late_ns)
         if late_ns >= TOLD_NS:
-            log.warning("own_lag late_ms=%.0f: the coordinator itself was held up", late_ns / 1e6)
+            log.warning("own_lag late_ms=%.0f: the coordinator itself was delayed", late_ns / 1e6)
 
 
 class Silence:

@@ -8,7 +8,7 @@ from google.protobuf.message import Message
 
 from wattfold.coordinator.adapters.peers import BY_SOCKET, Peer, account_of, name_of, own_account
 from wattfold.coordinator.adapters.submissions import InvalidRequestError
-from wattfold.coordinator.core.job import UNKNOWN_UID, JobSpec
+from wattfold.coordinator.core.job import RETRYING, UNKNOWN_UID, JobSpec
 from wattfold.v1 import coordinator_pb2 as pb
 
 PUBLIC = frozenset(
@@ -27,8 +27,6 @@ PUBLIC_OF_SPEC = frozenset(
         *("unit_cores", "spread"),
     }
 )
-_TOLD_BY_AGENTS = " again: "
-"""What comes behind it in a reason are the words of an agent, which may name files."""
 
 
 def owns(peer: Peer, spec: JobSpec) -> bool:
@@ -58,8 +56,9 @@ def public(job: pb.Job) -> pb.Job:
     _copy(job, shown, PUBLIC)
     shown.ClearField("spec")
     _copy(job.spec, shown.spec, PUBLIC_OF_SPEC)
-    reason, again, _ = shown.reason.partition(_TOLD_BY_AGENTS)
-    shown.reason = reason + again.rstrip(": ")
+    if shown.reason.startswith(RETRYING):
+        # The rest are the words of an agent, which may name files.
+        shown.reason = shown.reason.partition(":")[0]
     return shown
 
 
@@ -81,19 +80,19 @@ def owned(spec: JobSpec, peer: Peer, rules: JobRules) -> JobSpec:
     """A submission as the job of who asks. Raises InvalidRequestError: no such job is taken."""
     if peer.uid == 0 and peer.address != BY_SOCKET:
         raise InvalidRequestError(
-            "jobs of root are taken over the unix socket only: name another account for the token "
-            "(token_account of the coordinator)"
+            "jobs of root are accepted only over the unix socket; set another account for "
+            "the token (token_account of the coordinator)"
         )
     if peer.uid == 0 and not rules.root_jobs:
         raise InvalidRequestError(
-            "jobs of root are not taken here: submit it as the account that it is to run as, or "
-            "set root_jobs = true for the coordinator"
+            "jobs of root are not accepted here; submit the job from the account that "
+            "should run it, or set root_jobs = true in the configuration of the coordinator"
         )
     name = name_of(peer.uid)
     if not name and peer.uid != own_account().uid:
         raise InvalidRequestError(
-            f"your account, number {peer.uid}, has no name on the host of the coordinator: jobs "
-            "run as accounts that the nodes know by name"
+            f"your account, number {peer.uid}, has no name on the host of the coordinator; "
+            "jobs run under accounts that the nodes know by name"
         )
     return replace(spec, user=name, uid=peer.uid)
 

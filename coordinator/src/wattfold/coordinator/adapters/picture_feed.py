@@ -91,7 +91,9 @@ class PictureFeed:
 
     async def _ask(self, question: pictures.Question) -> bytes:
         if len(self._waiting) >= WAITING_MAX:
-            raise NoPictureError(f"{WAITING_MAX} questions wait for an answer already; try again")
+            raise NoPictureError(
+                f"{WAITING_MAX} read requests already wait for an answer; try again"
+            )
         answer: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
         self._waiting.append((question, answer))
         if self._answering is None or self._answering.done():

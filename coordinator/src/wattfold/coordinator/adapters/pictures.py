@@ -259,9 +259,9 @@ class Pictures:
             reply.summary = "Held by its user."
             reply.lines.append(f"`wattfold release {job_id}` lets it start.")
         elif job.state is JobState.SUSPENDED:
-            reply.summary = "Suspended: its processes stand still."
-            reply.lines.append(f"`wattfold resume {job_id}` lets it go on.")
-            reply.lines.append("Its cores and its power stay its own; its time limit stands still.")
+            reply.summary = "Suspended: its processes are stopped."
+            reply.lines.append(f"`wattfold resume {job_id}` resumes it.")
+            reply.lines.append("It keeps its cores and its power, and its time limit is paused.")
         else:
             reply.summary = f"The job is {job.state.value}."
             if waits:

@@ -71,11 +71,11 @@ def with_places(snapshot: Snapshot, placing: Placing | None) -> Snapshot:
 def torus_fault(sides: tuple[int, ...]) -> str:
     """What is wrong with the sides of a torus, for people; empty if nothing is."""
     if not sides:
-        return "strategy cuboid needs torus = [X, Y, Z], the sides that it finds boxes in"
+        return "strategy cuboid needs torus = [X, Y, Z], the sides of the torus"
     if len(sides) > SIDES_MAX or min(sides) < 1 or math.prod(sides) > PLACES_MAX:
         return (
-            f"torus = {list(sides)} must have 1..{SIDES_MAX} sides of at least 1 and at most "
-            f"{PLACES_MAX} places"
+            f"torus = {list(sides)} must have 1..{SIDES_MAX} sides, each at least 1, and at "
+            f"most {PLACES_MAX} places"
         )
     return ""
 
@@ -97,7 +97,10 @@ def places_fault(
                 "places count from 0"
             )
         if place in seen:
-            return node_id, f"node {node_id} has the place {list(place)} of node {seen[place]}"
+            return (
+                node_id,
+                f"node {node_id} has the same place, {list(place)}, as node {seen[place]}",
+            )
         seen[place] = node_id
     return None
 

@@ -34,15 +34,17 @@ def check_possible(
         return
     if spec.unit is SizeUnit.NODES:
         if spec.size_min > len(known):
-            raise InvalidRequestError(f"asks for {spec.size_min} nodes, there are {len(known)}")
+            raise InvalidRequestError(
+                f"the job requests {spec.size_min} nodes, but there are only {len(known)}"
+            )
     elif spec.unit is SizeUnit.UNITS:
         _check_unit(spec, known)
     else:
         best = max(known, key=lambda node: len(node.cpus))
         if spec.size_min > len(best.cpus):
             raise InvalidRequestError(
-                f"asks for {spec.size_min} cores of one node; the largest node, {best.node_id}, "
-                f"has {len(best.cpus)}",
+                f"the job requests {spec.size_min} cores of one node; the largest node, "
+                f"{best.node_id}, has {len(best.cpus)}",
             )
     if spec.requests:
         known = _with_requests(spec, known, features)
@@ -64,7 +66,7 @@ def _with_requests(
     """The nodes that have what a job asks for beside cores. Refuses where there are too few."""
     strange = [name for name in spec.among if name not in (features or {n.node_id for n in nodes})]
     if strange:
-        raise InvalidRequestError(f"there is no node {strange[0]!r}")
+        raise InvalidRequestError(f"node {strange[0]!r} does not exist")
     able = [node for node in nodes if not spec.among or node.node_id in spec.among]
     if not able:
         return nodes  # Of those that it names nothing is known yet.
@@ -74,37 +76,36 @@ def _with_requests(
         ]
         if not able:
             gpus = sorted({node.gpu_model for node in nodes if node.gpu_model})
-            there = f"; the GPUs there are: {', '.join(gpus)}" if spec.gpus and gpus else ""
+            there = f"; available GPU models: {', '.join(gpus)}" if spec.gpus and gpus else ""
             raise InvalidRequestError(
                 f"no node has the feature {name!r}{_beside(spec, name)}{there}"
             )
-    wanted, on, one = spec.unit_amounts, "on a node", "one"
-    if spec.unit is SizeUnit.UNITS:
-        on, one = "for each unit", "a node"
+    wanted = spec.unit_amounts
+    on = "for each unit" if spec.unit is SizeUnit.UNITS else "on a node"
     most_bytes = max(node.memory_bytes for node in able)
     if wanted.memory_bytes > most_bytes:
         raise InvalidRequestError(
-            f"asks for {memory_text(wanted.memory_bytes)} of memory {on}; the most that {one} "
-            f"has is {memory_text(most_bytes)}"
+            f"the job requests {memory_text(wanted.memory_bytes)} of memory {on}; a node "
+            f"has at most {memory_text(most_bytes)}"
         )
     most = max(len(node.gpus) for node in able)
     if wanted.gpus > most:
         raise InvalidRequestError(
-            f"asks for {gpus_text(wanted.gpus)} {on}; the most that {one} has is {most}"
+            f"the job requests {gpus_text(wanted.gpus)} {on}; a node has at most {most}"
         )
     able = [node for node in able if wanted <= node.capacity]
     needed = spec.size_min if spec.unit is SizeUnit.NODES else 1
     if len(able) < needed:
-        named = " among those it names" if spec.among else ""
+        named = " of its --among list" if spec.among else ""
         raise InvalidRequestError(
-            f"asks for {needed} {'nodes' if needed > 1 else 'node'}{named} with "
-            f"{memory_text(wanted.memory_bytes)} of memory and {gpus_text(wanted.gpus)} each; "
-            f"there are {len(able)}"
+            f"the job requests {needed} {'nodes' if needed > 1 else 'node'}{named} with "
+            f"{memory_text(wanted.memory_bytes)} of memory and {gpus_text(wanted.gpus)} "
+            f"each; there are only {len(able)}"
         )
     if spec.unit is SizeUnit.CORES and spec.size_min > max(len(node.cpus) for node in able):
         raise InvalidRequestError(
-            f"asks for {spec.size_min} cores of one node; of those with what else it asks for the "
-            f"largest has {max(len(node.cpus) for node in able)}"
+            f"the job requests {spec.size_min} cores of one node; the largest node that "
+            f"meets its other requests has {max(len(node.cpus) for node in able)}"
         )
     return able
 
@@ -114,8 +115,9 @@ def _check_alike(nodes: list[NodeSpec]) -> None:
     cores = sorted({len(node.cpus) for node in nodes})
     if len(cores) > 1:
         raise InvalidRequestError(
-            f"a processor map spans nodes with as many cores each; those it may be on have "
-            f"{cores[0]} to {cores[-1]}: name like ones with --features or --among"
+            "a processor map needs nodes with equal numbers of cores, but the nodes for "
+            f"this job have {cores[0]} to {cores[-1]}; select identical nodes with "
+            "--features or --among"
         )
 
 
@@ -124,8 +126,8 @@ def _check_unit(spec: JobSpec, nodes: list[NodeSpec]) -> None:
     best = max(nodes, key=lambda node: len(node.cpus))
     if spec.unit_cores > len(best.cpus):
         raise InvalidRequestError(
-            f"asks for units of {spec.unit_cores} cores; the largest node, {best.node_id}, has "
-            f"{len(best.cpus)}"
+            f"the job requests units of {spec.unit_cores} cores; the largest node, "
+            f"{best.node_id}, has {len(best.cpus)}"
         )
 
 
@@ -135,17 +137,17 @@ def _check_units(spec: JobSpec, able: list[NodeSpec]) -> None:
     most = units_over(spec, each)
     if most >= spec.size_min:
         return
-    asked = f"asks for {size_text(spec, spec.size_min)}"
+    asked = f"the job requests {size_text(spec, spec.size_min)}"
     if spec.spread is Spread.TOGETHER:
-        raise InvalidRequestError(f"{asked} on one node; the most that one holds is {most}")
+        raise InvalidRequestError(f"{asked} on one node; the largest node holds {most}")
     if spec.spread is Spread.APART:
-        raise InvalidRequestError(f"{asked} on as many nodes; {most} nodes hold one")
+        raise InvalidRequestError(f"{asked} on separate nodes; only {most} nodes hold a unit")
     raise InvalidRequestError(f"{asked}; all nodes together hold {most}")
 
 
 def _beside(spec: JobSpec, name: str) -> str:
     others = [other for other in spec.features if other != name]
-    return f" beside {', '.join(others)}" if others else ""
+    return f" together with {', '.join(others)}" if others else ""
 
 
 def _check_cap(cap_uw: int, nodes: list[NodeSpec]) -> None:
@@ -164,7 +166,8 @@ def _check_levels(levels: Levels, nodes: list[NodeSpec]) -> None:
         ranges = [dram_range_uw(node) for node in nodes if dram_zones(node)]
         if not ranges:
             raise InvalidRequestError(
-                f"a DRAM cap of {levels.dram_uw / 1e6:.3f} W: no node has DRAM that can be capped"
+                f"a DRAM cap of {levels.dram_uw / 1e6:.3f} W is not possible: no node has "
+                "DRAM with a power cap"
             )
         _check_range("DRAM cap", "per node", levels.dram_uw, ranges)
     if levels.gpu_uw:
@@ -175,7 +178,8 @@ def _check_levels(levels: Levels, nodes: list[NodeSpec]) -> None:
         ]
         if not ranges:
             raise InvalidRequestError(
-                f"a GPU cap of {levels.gpu_uw / 1e6:.3f} W: no node has GPUs that can be capped"
+                f"a GPU cap of {levels.gpu_uw / 1e6:.3f} W is not possible: no node has GPUs "
+                "with a power cap"
             )
         _check_range("GPU cap", "per GPU", levels.gpu_uw, ranges)
 
@@ -184,7 +188,7 @@ def _check_range(what: str, each: str, asked_uw: int, ranges: list[tuple[int, in
     low_uw, high_uw = min(low for low, _ in ranges), max(high for _, high in ranges)
     if not low_uw <= asked_uw <= high_uw:
         raise InvalidRequestError(
-            f"{what} of {asked_uw / 1e6:.3f} W {each} is outside what there is, "
+            f"{what} of {asked_uw / 1e6:.3f} W {each} is outside the range of the nodes, "
             f"{low_uw / 1e6:.3f}..{high_uw / 1e6:.3f} W"
         )
 
@@ -214,6 +218,6 @@ def _check_power(spec: JobSpec, nodes: list[NodeSpec], spendable_uw: int, dram_c
         asked += [f"{spec.levels.gpu_uw / 1e6:.3f} W per GPU"] if spec.levels.gpu_uw else []
         raise InvalidRequestError(
             f"{size_text(spec, spec.size_min)} at {' and '.join(asked)} need "
-            f"{needed_uw / 1e6:.3f} W above idle; the budget leaves {spendable_uw / 1e6:.3f} W for "
-            "jobs: ask for a lower cap or fewer",
+            f"{needed_uw / 1e6:.3f} W above idle, but the budget leaves "
+            f"{spendable_uw / 1e6:.3f} W for jobs; request a lower cap or a smaller size",
         )

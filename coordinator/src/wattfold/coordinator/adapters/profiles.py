@@ -110,12 +110,12 @@ def dropped(state: State, request: pb.DropProfileRequest) -> pb.DropProfileRespo
     epochs = ["epochs"] if request.app in state.epoch_times else []
     costs = bool(known_of(state.restarts, request.app))
     if not (known or certified or epochs or costs):
-        raise LookupError(f"nothing is known of {request.app!r}; see `wattfold profiles`")
+        raise LookupError(f"there is no profile of {request.app!r}; see `wattfold profiles`")
     measured = [entry for entry in known if entry.source != LEARNT]
     if request.learnt_only and measured:
         raise ValueError(
-            f"the profile of {request.app} was measured, not learnt; `wattfold profile delete "
-            f"{request.app}` forgets it"
+            f"the profile of {request.app} was measured, not learnt; `wattfold profile "
+            f"delete {request.app}` deletes it"
         )
     return pb.DropProfileResponse(
         models=[*(SizeUnit(entry.profile.unit).value for entry in known), *epochs],
@@ -127,10 +127,10 @@ def dropped(state: State, request: pb.DropProfileRequest) -> pb.DropProfileRespo
 def epochs_from(message: pb.Profile) -> EpochTimesStored:
     """The times of epochs in a profile. Raises ValueError."""
     if len(message.epoch_times) > TIMES_MAX or len(message.gpu_curves) > TIMES_MAX:
-        raise ValueError(f"more than {TIMES_MAX} times of epochs, or curves, are not kept")
+        raise ValueError(f"at most {TIMES_MAX} epoch times or GPU curves can be stored")
     for one in message.epoch_times:
         if not (one.gpus >= 1 and math.isfinite(one.seconds) and one.seconds > 0):
-            raise ValueError(f"{one.seconds} s of an epoch on {one.gpus} GPUs cannot be")
+            raise ValueError(f"an epoch time of {one.seconds} s on {one.gpus} GPUs is not possible")
     return EpochTimesStored(
         app=message.app,
         times=tuple(
@@ -165,8 +165,8 @@ def certified_from(message: pb.Profile) -> ProgramCertified:
     """The certificate in a profile. Raises ValueError."""
     if len(message.certificate) > EVIDENCE_MAX:
         raise ValueError(
-            f"a certificate of {len(message.certificate)} characters, at most {EVIDENCE_MAX} "
-            "are kept"
+            f"the certificate has {len(message.certificate)} characters; the limit is "
+            f"{EVIDENCE_MAX}"
         )
     mode = MODES.get(message.mode) if message.mode else None
     if mode not in (ResizeMode.MASK, ResizeMode.TEAM):
@@ -246,7 +246,7 @@ def profile_message(entry: StoredProfile, clock: Clock) -> pb.Profile:
 def stored_from(message: pb.Profile) -> ProfileStored:
     """A profile sent by a client. Raises ValueError for one that makes no sense."""
     if len(message.points) > POINTS_MAX:
-        raise ValueError(f"{len(message.points)} points, at most {POINTS_MAX} are kept")
+        raise ValueError(f"the profile has {len(message.points)} points; the limit is {POINTS_MAX}")
     return ProfileStored(
         profile=profile_from(message),
         source=message.source or "measured",
@@ -269,7 +269,9 @@ def stored_from(message: pb.Profile) -> ProfileStored:
 def profile_from(message: pb.Profile) -> PassProfile:
     """A profile sent by a client. Raises ValueError for one that makes no sense."""
     if message.unit == pb.SIZE_UNIT_UNITS:
-        raise ValueError("a profile is in cores or nodes: units of two jobs may differ in size")
+        raise ValueError(
+            "a profile must be in cores or nodes, because units of two jobs may differ in size"
+        )
     return PassProfile(
         app=message.app,
         unit=UNITS[message.unit],

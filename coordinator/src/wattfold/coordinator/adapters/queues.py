@@ -18,7 +18,7 @@ def queue_of(name: str, queues: Mapping[str, Queue]) -> Queue | None:
     if not name:
         return queues.get(DEFAULT_QUEUE)
     if name not in queues:
-        known = f"there are: {', '.join(queues)}" if queues else "this site has none"
+        known = f"there are: {', '.join(queues)}" if queues else "this site has no queues"
         raise InvalidRequestError(f"no queue {name!r}; {known}")
     return queues[name]
 
@@ -46,7 +46,8 @@ def queued(spec: JobSpec, queue: Queue | None) -> JobSpec:
     ):
         if most and asked > most:
             raise InvalidRequestError(
-                f"asks for up to {asked} {unit}; queue {queue.name} takes {most} {unit} at most"
+                f"the job requests up to {asked} {unit}; queue {queue.name} allows at most "
+                f"{most} {unit}"
             )
     sharing = queue.sharing if spec.sharing is CoreSharing.AS_KIND else spec.sharing
     priority = spec.priority * queue.priority

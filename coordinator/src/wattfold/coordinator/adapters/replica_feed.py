@@ -74,7 +74,7 @@ class ReplicaFeed:
                 result = await self._ask_once(function, arguments, deadline_s)
                 if not (isinstance(result, Success) and isinstance(result.value, replica.Stale)):
                     return result
-            return Crashed(reason="the worker process loses its state again and again", details="")
+            return Crashed(reason="the worker process lost its state repeatedly", details="")
 
     async def _ask_once(
         self,

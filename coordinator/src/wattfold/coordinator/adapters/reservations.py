@@ -34,13 +34,13 @@ def reservation_of(request: pb.ReserveRequest, state: State, clock: Clock) -> Re
         raise InvalidRequestError(f"reservation {name[:70]!r}: use 1-63 of A-Z a-z 0-9 . _ -")
     if name in state.reservations:
         raise InvalidRequestError(
-            f"there is a reservation {name} already: give another name, or cancel that one first"
+            f"reservation {name} already exists; use another name, or cancel it first"
         )
     if len(state.reservations) >= RESERVATIONS_MAX:
-        raise InvalidRequestError(f"there are {RESERVATIONS_MAX} reservations, no more are taken")
+        raise InvalidRequestError(f"the limit of {RESERVATIONS_MAX} reservations is reached")
     if len(reason) > REASON_LENGTH_MAX or not reason.isprintable():
         raise InvalidRequestError(
-            f"a reason is one line of at most {REASON_LENGTH_MAX} printable characters"
+            f"a reason must be one line of at most {REASON_LENGTH_MAX} printable characters"
         )
     _check_whose(request, state)
     start_ns, end_ns = _times(request, clock)
@@ -75,8 +75,8 @@ def check_reservation(spec: JobSpec, state: State, now_ns: int) -> None:
     if takes_ns > left_ns + SLACK_NS:
         what = "time limit" if spec.limit_ns else "estimate"
         raise InvalidRequestError(
-            f"its {what} is {takes_ns / 1e9:.0f} s; of {one} {left_ns / 1e9:.0f} s are left: a "
-            "job ends before its reservation"
+            f"its {what} is {takes_ns / 1e9:.0f} s, but only {left_ns / 1e9:.0f} s of {one} "
+            "remain; a job must end before its reservation"
         )
     nodes = [state.nodes[n] for n in one.nodes if n in state.nodes]
     features = {node.node_id: node.all_features for node in nodes}
@@ -94,7 +94,7 @@ def known_reservations(state: State) -> str:
     """For people: which there are."""
     names = sorted(state.reservations)
     more = " ..." if len(names) > NAMED_MAX else ""
-    return f"there are: {', '.join(names[:NAMED_MAX])}{more}" if names else "there is none"
+    return f"there are: {', '.join(names[:NAMED_MAX])}{more}" if names else "there are none"
 
 
 def reservation_message(state: State, one: Reservation, clock: Clock) -> pb.Reservation:
@@ -127,21 +127,25 @@ def _check_whose(request: pb.ReserveRequest, state: State) -> None:
     """Whether it says for whom, and names accounts and a queue that there are."""
     if request.maintenance and (request.users or request.queue):
         raise InvalidRequestError(
-            "a maintenance window is for no job: leave the accounts and the queue out"
+            "a maintenance window admits no jobs; omit the accounts and the queue"
         )
     if not (request.maintenance or request.users or request.queue):
         raise InvalidRequestError(
-            "nobody could use it: say whose it is (--users, --queue) or that it is for maintenance"
+            "no job could use the reservation; give its accounts or queue (--users, "
+            "--queue), or make it a maintenance window (--maintenance)"
         )
     if len(request.users) > USERS_MAX:
-        raise InvalidRequestError(f"{len(request.users)} accounts, at most {USERS_MAX} are taken")
+        raise InvalidRequestError(f"{len(request.users)} accounts exceed the limit of {USERS_MAX}")
     for user in request.users:
         try:
             pwd.getpwnam(user)
         except (KeyError, ValueError) as error:
-            raise InvalidRequestError(f"no account {user[:70]!r} on this machine") from error
+            raise InvalidRequestError(
+                f"account {user[:70]!r} does not exist on this machine"
+            ) from error
     if request.queue and request.queue not in state.queues:
-        known = f"there are: {', '.join(state.queues)}" if state.queues else "this site has none"
+        there = f"there are: {', '.join(state.queues)}"
+        known = there if state.queues else "this site has no queues"
         raise InvalidRequestError(f"no queue {request.queue!r}; {known}")
 
 
@@ -151,15 +155,15 @@ def _times(request: pb.ReserveRequest, clock: Clock) -> tuple[int, int]:
     now_s = clock.wall_s(now_ns)
     start_s, end_s = request.start_at_s or now_s, request.end_at_s
     if not all(math.isfinite(s) and s < now_s + AHEAD_S for s in (start_s, end_s)):
-        raise InvalidRequestError("start and end lie ten years ahead at most")
+        raise InvalidRequestError("start and end must be within the next ten years")
     if start_s < now_s - LATE_S:
-        raise InvalidRequestError(f"its start is {now_s - start_s:.0f} s ago: give a time to come")
+        raise InvalidRequestError(f"the start is {now_s - start_s:.0f} s ago; give a future time")
     start_ns = max(clock.time_ns(start_s), now_ns)
     end_ns = clock.time_ns(end_s)
     if end_ns < start_ns + NS_PER_S:
         raise InvalidRequestError(
-            f"its end, {_local(end_s):%Y-%m-%d %H:%M:%S}, is not a second after its start, "
-            f"{_local(clock.wall_s(start_ns)):%Y-%m-%d %H:%M:%S}"
+            f"the end, {_local(end_s):%Y-%m-%d %H:%M:%S}, must be at least one second after "
+            f"the start, {_local(clock.wall_s(start_ns)):%Y-%m-%d %H:%M:%S}"
         )
     return start_ns, end_ns
 
@@ -168,7 +172,7 @@ def _nodes(
     request: pb.ReserveRequest, state: State, start_ns: int, end_ns: int, clock: Clock
 ) -> tuple[NodeId, ...]:
     if bool(request.node_ids) == bool(request.count):
-        raise InvalidRequestError("name the nodes, or say how many; one of the two")
+        raise InvalidRequestError("give either the nodes or their number")
     taken = {
         node_id: one
         for one in state.reservations.values()
@@ -178,7 +182,7 @@ def _nodes(
     if request.count:
         return _chosen(request, state, taken, start_ns, clock)
     if request.features:
-        raise InvalidRequestError("features choose nodes by number: give --count, not --nodes")
+        raise InvalidRequestError("features need a number of nodes; give --count, not --nodes")
     nodes = tuple(dict.fromkeys(NodeId(node_id) for node_id in request.node_ids))
     unknown = [node_id for node_id in nodes if node_id not in state.nodes]
     if unknown:
@@ -186,7 +190,7 @@ def _nodes(
         raise InvalidRequestError(f"no node {unknown[0]!r}; there are: {there}")
     for node_id in nodes:
         if node_id in taken:
-            raise InvalidRequestError(f"node {node_id} is kept already: {taken[node_id]}")
+            raise InvalidRequestError(f"node {node_id} is already reserved: {taken[node_id]}")
     return nodes
 
 
@@ -205,13 +209,15 @@ def _chosen(
     ]
     which = f" with {', '.join(request.features)}" if request.features else ""
     if request.count > len(able):
-        raise InvalidRequestError(f"asks for {request.count} nodes{which}, there are {len(able)}")
+        raise InvalidRequestError(
+            f"{request.count} nodes{which} are requested, but there are only {len(able)}"
+        )
     left = [node for node in able if node.node_id not in taken]
     if request.count > len(left):
         names = sorted({str(taken[node.node_id]) for node in able if node.node_id in taken})
         raise InvalidRequestError(
-            f"asks for {request.count} nodes{which}; {len(left)} of {len(able)} are left beside "
-            f"{'; '.join(names)}"
+            f"{request.count} nodes{which} are requested, but only {len(left)} of "
+            f"{len(able)} are free of other reservations: {'; '.join(names)}"
         )
     now_ns = clock.now_ns()
 

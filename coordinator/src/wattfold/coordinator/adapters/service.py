@@ -267,7 +267,7 @@ class Service:
                     "budget_late",
                     budget_w=f"{ledger.budget_uw / 1e6:.1f}",
                     committed_w=f"{ledger.committed_uw / 1e6:.1f}",
-                    reason="some node does not confirm its caps",
+                    reason="a node does not confirm its caps",
                 )
             )
         self._late = late

@@ -33,7 +33,9 @@ class StartError(Exception):
 def check_settings(config: Config, address: str) -> None:
     """Finds out what would end the start later: one that cannot serve begins no epoch."""
     if not channels.is_local(address) and config.token_file is None:
-        raise StartError(f"listening on {address} needs --token-file: anyone could submit jobs")
+        raise StartError(
+            f"listening on {address} needs --token-file; without it, every user could submit jobs"
+        )
     for path in (config.token_file, config.agent_token_file):
         if path is not None:
             channels.read_token(path)
@@ -133,4 +135,4 @@ def make_private(directory: Path, mode: int = 0o700) -> None:
     if info.st_uid not in (0, os.geteuid()):
         raise StartError(f"directory {directory} belongs to user {info.st_uid}")
     if info.st_mode & stat.S_IWOTH and not info.st_mode & stat.S_ISVTX:
-        raise StartError(f"directory {directory} can be written by anyone")
+        raise StartError(f"directory {directory} is writable by every user")

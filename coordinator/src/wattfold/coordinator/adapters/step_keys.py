@@ -41,9 +41,11 @@ def _secret(path: Path) -> bytes:
     except OSError as error:
         raise StepSecretError(f"{path}: {error.strerror}") from error
     if found.st_uid != os.geteuid() or stat.S_IMODE(found.st_mode) & 0o077:
-        raise StepSecretError(f"{path}: must be this account's and closed to others; chmod 600 it")
+        raise StepSecretError(
+            f"{path} must belong to this account and be closed to others; change its mode to 0600"
+        )
     if len(data) != SECRET_BYTES:
-        raise StepSecretError(f"{path}: {len(data)} bytes, not {SECRET_BYTES}; remove it")
+        raise StepSecretError(f"{path} has {len(data)} bytes instead of {SECRET_BYTES}; remove it")
     return data
 
 

@@ -94,7 +94,9 @@ def launch_data(message: pb.JobSpec) -> LaunchData:
     """The part of a submission that only its start needs. Raises InvalidRequestError."""
     env_bytes = sum(len(key) + len(value) for key, value in message.env.items())
     if env_bytes > ENV_BYTES_MAX:
-        raise InvalidRequestError(f"environment of {env_bytes} bytes, limit {ENV_BYTES_MAX} bytes")
+        raise InvalidRequestError(
+            f"environment of {env_bytes} bytes exceeds the limit of {ENV_BYTES_MAX} bytes"
+        )
     umask = message.umask if message.HasField("umask") else UMASK_DEFAULT
     limits = tuple(
         SoftLimit(name=limit.name, soft=limit.soft if limit.HasField("soft") else None)
@@ -112,7 +114,7 @@ def job_spec(message: pb.JobSpec, limits: TimeLimits = NO_LIMITS) -> JobSpec:
     if not argv or not argv[0]:
         raise InvalidRequestError("no command given")
     if len(argv) > ARGV_MAX:
-        raise InvalidRequestError(f"{len(argv)} arguments, at most {ARGV_MAX} are taken")
+        raise InvalidRequestError(f"{len(argv)} arguments exceed the limit of {ARGV_MAX}")
     base = os.path.basename(argv[0])
     name = message.name or base
     app = message.app or base
@@ -122,17 +124,17 @@ def job_spec(message: pb.JobSpec, limits: TimeLimits = NO_LIMITS) -> JobSpec:
         raise InvalidRequestError(f"job name {name[:40]!r}: at most 100 printable characters")
     low, high = message.size_min or 1, message.size_max or message.size_min or 1
     if high < low:
-        raise InvalidRequestError(f"size {low}-{high}: the least size is above the greatest")
+        raise InvalidRequestError(f"size {low}-{high}: the minimum is above the maximum")
     kind = KINDS.get(message.kind)
     if kind is None or message.unit not in UNITS or message.mode not in MODES:
-        raise InvalidRequestError("kind, size unit or resize mode is of a newer version")
+        raise InvalidRequestError("this version does not know the kind, size unit or resize mode")
     if kind is JobKind.RIGID and low != high:
         raise InvalidRequestError(f"a rigid job has one size, not {low}-{high}")
     unit = UNITS[message.unit]
     tasks = message.tasks_per_node or 1
     if unit is SizeUnit.CORES and low < tasks:
         raise InvalidRequestError(
-            f"{tasks} tasks on a node need a core each; the least size is {low}"
+            f"{tasks} tasks on a node need a core each, but the minimum size is {low}"
         )
     mode = MODES[message.mode]
     if mode in MAPPED:
@@ -140,8 +142,8 @@ def job_spec(message: pb.JobSpec, limits: TimeLimits = NO_LIMITS) -> JobSpec:
     unmoved = unit is not SizeUnit.UNITS and not kind.resized
     if mode is ResizeMode.RESTART and unmoved:
         raise InvalidRequestError(
-            f"a {kind.value} job keeps its size: mode restart is for malleable jobs, give a range "
-            "of sizes such as --nodes 1-4"
+            f"a {kind.value} job keeps its size; mode restart is for malleable jobs: give a "
+            "range of sizes such as --nodes 1-4"
         )
     sharing = _sharing(message, kind, mode)
     spread = _spread(message, unit, kind)
@@ -190,7 +192,7 @@ def job_spec(message: pb.JobSpec, limits: TimeLimits = NO_LIMITS) -> JobSpec:
 
 def _epochs(message: pb.JobSpec) -> int:
     if message.epochs > EPOCHS_MAX:
-        raise InvalidRequestError(f"{message.epochs} epochs, at most {EPOCHS_MAX} are taken")
+        raise InvalidRequestError(f"{message.epochs} epochs exceed the limit of {EPOCHS_MAX}")
     return message.epochs
 
 
@@ -200,45 +202,45 @@ def _check_map(
     """Raises InvalidRequestError for what a Charm++ job with a processor map cannot have."""
     if tasks > 1:
         raise InvalidRequestError(
-            f"a job of mode {mode.value} has a PE for each of its cores: leave --tasks-per-node out"
+            f"a job of mode {mode.value} has a PE for each of its cores; omit --tasks-per-node"
         )
     if unit is SizeUnit.CORES:
         return
     if mode is ResizeMode.REBUILD:
         raise InvalidRequestError(
-            "a Charm++ program that restarts at another size numbers its PEs anew, so what is left "
-            "on a node that it gives back cannot be told: mode rebuild is for jobs on --cores, "
-            "over nodes use --resize map or restart"
+            "mode rebuild is for jobs on --cores: a restarted Charm++ program renumbers its "
+            "PEs, so residual processes on released nodes could not be identified. Over "
+            "nodes use --resize map or restart"
         )
     if unit is not SizeUnit.NODES:
         raise InvalidRequestError(
-            "mode map is for jobs on cores of one node or on whole nodes: give --cores or --nodes"
+            "mode map is for jobs on cores of one node or on whole nodes; give --cores or --nodes"
         )
     if not kind.resized:
         raise InvalidRequestError(
-            f"a {kind.value} job keeps its nodes: mode map over nodes is for malleable jobs, give "
-            "a range of sizes such as --nodes 1-4"
+            f"a {kind.value} job keeps its nodes; mode map over nodes is for malleable jobs: "
+            "give a range of sizes such as --nodes 1-4"
         )
     if message.exclusive or message.sharing not in (
         pb.CORE_SHARING_UNSPECIFIED,
         pb.CORE_SHARING_NO,
     ):
         raise InvalidRequestError(
-            "a job of mode map over nodes has its nodes whole, and leaves processes on those it "
-            "gives back: it neither shares cores nor is exclusive"
+            "a job of mode map over nodes uses whole nodes and leaves processes on released "
+            "nodes, so it can neither share cores nor be exclusive"
         )
     if message.memory_bytes or message.gpus:
         raise InvalidRequestError(
-            "a job of mode map over nodes gives them back without its processes: what it has of "
-            "memory and GPUs there could not be kept for it; leave --memory and --gpus out"
+            "a job of mode map over nodes releases nodes without ending its processes "
+            "there, so memory and GPUs cannot stay reserved for it; omit --memory and --gpus"
         )
 
 
 def _levels(message: pb.JobSpec) -> Levels:
     if message.gpu_cap_uw and not message.gpus:
         raise InvalidRequestError(
-            f"a GPU cap of {message.gpu_cap_uw / 1e6:.3f} W is for jobs with GPUs of their own: "
-            "ask for --gpus"
+            f"a GPU cap of {message.gpu_cap_uw / 1e6:.3f} W is for jobs with their own GPUs; "
+            "request them with --gpus"
         )
     if not (message.dram_cap_uw or message.gpu_cap_uw):
         return PLAIN
@@ -249,23 +251,26 @@ def _sharing(message: pb.JobSpec, kind: JobKind, mode: ResizeMode) -> CoreSharin
     """What it says of sharing. Raises InvalidRequestError where it cannot do what it says."""
     found = SHARINGS.get(message.sharing)
     if found is None:
-        raise InvalidRequestError("what it says of sharing cores is of a newer version")
+        raise InvalidRequestError("this version does not know the core sharing of the job")
     if message.exclusive and (found.lends or found.borrows):
-        raise InvalidRequestError("an exclusive job shares its nodes with nobody")
+        raise InvalidRequestError("an exclusive job does not share its nodes")
     if found.borrows and UNITS[message.unit] is SizeUnit.UNITS:
-        raise InvalidRequestError("a job of units has all their cores: it cannot borrow")
+        raise InvalidRequestError(
+            "a job of units has all cores of its units, so it cannot borrow cores"
+        )
     if found.borrows and kind is JobKind.RIGID:
         raise InvalidRequestError(
-            "a rigid job has all cores it asks for: to borrow it must be moldable or malleable"
+            "a rigid job has all its requested cores; only moldable and malleable jobs can "
+            "borrow cores"
         )
     if found.lends and not kind.resized:
         raise InvalidRequestError(
-            f"a {kind.value} job keeps its cores while it runs: to lend it must be malleable"
+            f"a {kind.value} job keeps its cores while it runs; only malleable jobs can lend cores"
         )
     if found.lends and mode in (ResizeMode.FIXED, ResizeMode.RESTART):
         raise InvalidRequestError(
-            f"in mode {mode.value} a job keeps its cores while it runs: to lend it needs mode "
-            "mask or team"
+            f"a job in mode {mode.value} keeps its cores while it runs; use mode mask or "
+            "team to lend cores"
         )
     return found
 
@@ -274,24 +279,25 @@ def _spread(message: pb.JobSpec, unit: SizeUnit, kind: JobKind) -> Spread:
     """Where its units may be. Raises InvalidRequestError where it says of units what it cannot."""
     spread = SPREADS.get(message.spread)
     if spread is None:
-        raise InvalidRequestError("how its units are spread is of a newer version")
+        raise InvalidRequestError("this version does not know the spread of the units")
     if unit is not SizeUnit.UNITS:
         if message.unit_cores or message.spread:
-            raise InvalidRequestError("cores of a unit and how units are spread are for --units")
+            raise InvalidRequestError("--unit-cores and --spread are only for jobs of --units")
         return spread
     if not 1 <= message.unit_cores <= MAX_CPU + 1:
         raise InvalidRequestError(
-            f"units of {message.unit_cores} cores: give --unit-cores, 1..{MAX_CPU + 1}"
+            f"units of {message.unit_cores} cores are not possible; give --unit-cores from 1 "
+            f"to {MAX_CPU + 1}"
         )
     if kind.resized:
         raise InvalidRequestError(
-            f"a {kind.value} job counts cores or nodes: the units of a job stay where they start, "
-            "so it must be rigid or moldable"
+            "units stay where they start, so a job of units must be rigid or moldable; a "
+            f"{kind.value} job must request cores or nodes"
         )
     if message.tasks_per_node > 1:
         raise InvalidRequestError(
-            f"{message.tasks_per_node} tasks on a node: each unit is one task, with cores of its "
-            "own; ask for more units"
+            f"{message.tasks_per_node} tasks on a node: each unit is one task with its own "
+            "cores; request more units instead"
         )
     return spread
 
@@ -302,13 +308,13 @@ def _limit_ns(message: pb.JobSpec, limits: TimeLimits) -> int:
     whose = "its time limit" if message.limit_ns else "the default time limit of this site"
     if limits.max_ns and limit_ns > limits.max_ns:
         raise InvalidRequestError(
-            f"time limit of {limit_ns / 1e9:g} s is above {limits.max_ns / 1e9:g} s, the greatest "
-            "of this site"
+            f"time limit of {limit_ns / 1e9:g} s is above {limits.max_ns / 1e9:g} s, the "
+            "maximum of this site"
         )
     if limit_ns and message.time_ns > limit_ns:
         raise InvalidRequestError(
-            f"estimated to run {message.time_ns / 1e9:g} s, which is above {whose} of "
-            f"{limit_ns / 1e9:g} s: give a greater --limit"
+            f"estimated run time of {message.time_ns / 1e9:g} s is above {whose} of "
+            f"{limit_ns / 1e9:g} s; give a longer --limit"
         )
     return limit_ns
 
@@ -323,7 +329,7 @@ def _restartable(message: pb.JobSpec) -> bool:
 def _requeue_max(message: pb.JobSpec) -> int:
     if message.requeue_max >= ATTEMPTS_MAX:
         raise InvalidRequestError(
-            f"{message.requeue_max} further attempts; at most {ATTEMPTS_MAX - 1} are made"
+            f"{message.requeue_max} further attempts exceed the limit of {ATTEMPTS_MAX - 1}"
         )
     return message.requeue_max
 
@@ -331,7 +337,7 @@ def _requeue_max(message: pb.JobSpec) -> int:
 def _snapshot_dir(text: str) -> str:
     if len(text) > PATH_MAX or "\0" in text:
         raise InvalidRequestError(
-            f"snapshot folder {text[:40]!r}: at most {PATH_MAX} characters, none of them NUL"
+            f"snapshot folder {text[:40]!r} must have at most {PATH_MAX} characters and no NUL"
         )
     return text
 
@@ -340,8 +346,8 @@ def _end_signal(number: int) -> int:
     """The signal a job gets before it is ended; 0 = SIGTERM. Raises InvalidRequestError."""
     if number in (signal.SIGKILL, signal.SIGSTOP) or not 0 <= number < signal.NSIG:
         raise InvalidRequestError(
-            f"signal {number} cannot tell a job to write a snapshot: use 1..{signal.NSIG - 1}, "
-            "but for SIGKILL and SIGSTOP"
+            f"signal {number} cannot request a snapshot; use 1..{signal.NSIG - 1} except "
+            "SIGKILL and SIGSTOP"
         )
     return number
 
@@ -350,7 +356,7 @@ def _end_grace_ns(grace_ns: int) -> int:
     """How long a job gets before it is ended; 0 = the usual. Raises InvalidRequestError."""
     if grace_ns > GRACE_NS_MAX:
         raise InvalidRequestError(
-            f"grace time of {grace_ns / 1e9:g} s is above {GRACE_NS_MAX / 1e9:g} s"
+            f"grace time of {grace_ns / 1e9:g} s is above the limit of {GRACE_NS_MAX / 1e9:g} s"
         )
     return grace_ns
 
@@ -408,7 +414,7 @@ def _positive(what: str, value: float) -> float:
 def _features(message: pb.JobSpec) -> tuple[str, ...]:
     names = tuple(dict.fromkeys(message.features))
     if len(names) > FEATURES_MAX:
-        raise InvalidRequestError(f"{len(names)} features, at most {FEATURES_MAX} are taken")
+        raise InvalidRequestError(f"{len(names)} features exceed the limit of {FEATURES_MAX}")
     for name in names:
         if not valid_name(name):
             raise InvalidRequestError(f"feature {name!r}: use 1-63 of A-Z a-z 0-9 . _ -")
@@ -428,5 +434,5 @@ def due_ns(message: pb.JobSpec, clock: Clock) -> int:
         return -1
     late_s = clock.wall_s(clock.now_ns()) - message.due_at_s
     if not math.isfinite(late_s) or late_s >= 0:
-        raise InvalidRequestError(f"it was due {late_s:.0f} s ago: give a time to come")
+        raise InvalidRequestError(f"the due date is {late_s:.0f} s ago; give a future time")
     return clock.time_ns(message.due_at_s)

@@ -255,7 +255,7 @@ def notes(job: Job, samples: list[tuple[NodeId, JobSample]]) -> str:
             alive = f"{sample.processes_left} process{'es' * (sample.processes_left > 1)}"
             said.append(f"ending: {alive} still alive on {node_id}")
         if sample.stray_cpus:
-            times = f"set back {sample.stray_repairs} time{'s' * (sample.stray_repairs > 1)}"
+            times = f"corrected {sample.stray_repairs} time{'s' * (sample.stray_repairs > 1)}"
             said.append(
                 f"its threads bind themselves to CPUs {sample.stray_cpus} of {node_id}, {times}"
             )
@@ -288,7 +288,7 @@ def _progress(samples: list[JobSample]) -> common_pb2.Progress:
 def _reasons(node: Node) -> str:
     """What there is to say of a node, and which of its zones draw more than their caps."""
     over = [
-        f"{name} does not hold its cap: charged with {w_from_uw(power):.1f} W"
+        f"{name} exceeds its cap and is charged with {w_from_uw(power):.1f} W"
         for name, power in sorted(node.not_held_uw.items())
     ]
     return "; ".join(filter(None, [node.message, *over]))

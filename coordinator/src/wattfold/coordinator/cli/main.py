@@ -137,18 +137,19 @@ ADDRESS = Parsed("address", checked_address)
     type=ADDRESS,
     metavar="ADDRESS",
     envvar="WATTFOLD_COORDINATOR",
-    help="unix:/path/to.sock or host:port. Default: WATTFOLD_COORDINATOR, else a socket in the "
-    "runtime directory.",
+    help="Address of the coordinator: unix:/path/to.sock or host:port. Default: "
+    "WATTFOLD_COORDINATOR, or else a socket in the runtime directory.",
 )
 @click.option(
     "--token-file",
     type=click.Path(dir_okay=False),
     metavar="FILE",
     envvar="WATTFOLD_TOKEN_FILE",
-    help="File with the token a coordinator reached by host:port asks for.",
+    help="File with the token for a coordinator reached by host:port. Default: "
+    "WATTFOLD_TOKEN_FILE, or else no token.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of text.")
-@click.option("--no-color", is_flag=True, help="No colours, as with NO_COLOR set.")
+@click.option("--no-color", is_flag=True, help="Print without colours, as with NO_COLOR set.")
 @click.option(
     "--version",
     is_flag=True,
@@ -165,7 +166,7 @@ def cli(
     as_json: bool,
     no_color: bool,
 ) -> None:
-    """Folds more jobs under one hard power budget: submit, watch and steer them."""
+    """Submit, monitor and control jobs on a cluster with a fixed power budget."""
     context.obj = Session(
         address=address or checked_address(default_address()),
         token_file=token_file,

@@ -1,4 +1,4 @@
-"""Actions: what the core wants done, each with the id of its cause."""
+"""Actions: the output of the core. Each action has the id of the event that caused it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from wattfold.coordinator.core.job import JobSpec
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetCaps:
-    """Set these caps (microwatts) on a node, read back."""
+    """Set the caps (microwatts) of zones of a node and read them back."""
 
     node_id: NodeId
     caps: tuple[tuple[ZoneName, int], ...]
@@ -21,7 +21,7 @@ class SetCaps:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Leave:
-    """Put the original limits of a node back and enforce nothing there any more."""
+    """Restore the original limits of a node and stop enforcing caps there."""
 
     node_id: NodeId
     request_id: str
@@ -30,7 +30,7 @@ class Leave:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetMask:
-    """Move a job to these cores of a node; mode map: with this processor map, else empty."""
+    """Move a job to these cores of a node. Mode map adds the processor map."""
 
     node_id: NodeId
     job_id: JobId
@@ -40,12 +40,12 @@ class SetMask:
     processor_map: bytes = b""
     attempt: int = 1
     resident: bool = False
-    """It is to hold no core there; ``cpus`` are where what is left of it may run."""
+    """The job will hold no core there. Its remaining processes may run on ``cpus``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepNode:
-    """A node as the launcher of a job is told it, with the number of its cores there."""
+    """A node in the host list of a launcher, with the number of cores of the job there."""
 
     node_id: NodeId
     address: str
@@ -54,10 +54,10 @@ class StepNode:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Launch:
-    """Start a job's process on a node; ``launch_cpus`` is the most cores it can ever get there.
+    """Start the process of a job on a node. ``launch_cpus`` is its maximum number of cores there.
 
-    ``step_nodes`` of a job that starts its steps itself, in the order of their ranks; with
-    ``steps_only`` its program runs on the first of them, and this one takes its steps.
+    ``step_nodes`` lists the nodes of a job that starts its own steps, in the order of their ranks.
+    With ``steps_only`` the program runs on the first of these nodes, and this process starts steps.
     """
 
     node_id: NodeId
@@ -77,14 +77,14 @@ class Launch:
     resident: bool = False
     """As in `SetMask`."""
     pes: int = 0
-    """Of a job with a reach: PEs of its program on all nodes."""
+    """Number of PEs on all nodes, for a job with a reach."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Terminate:
-    """End an attempt of a job on a node: a signal (0: SIGTERM), and SIGKILL after the grace time.
+    """End an attempt of a job on a node: a signal (0: SIGTERM), then SIGKILL after the grace time.
 
-    ``attempt`` 0 is whichever there is, ``grace_ns`` 0 the usual time.
+    ``attempt`` 0 is the current attempt, ``grace_ns`` 0 the default grace time.
     """
 
     node_id: NodeId
@@ -95,12 +95,12 @@ class Terminate:
     signal: int = 0
     grace_ns: int = 0
     saves: bool = False
-    """It is to go on later: its agent looks whether it saves."""
+    """The job will resume later. The agent checks whether it saves a snapshot."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Suspend:
-    """Stop the processes of a job on a node, or let them go on."""
+    """Suspend or resume the processes of a job on a node."""
 
     node_id: NodeId
     job_id: JobId
@@ -112,7 +112,7 @@ class Suspend:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForgetProcess:
-    """Drop the record of an ended process. ``attempt`` 0 is whichever there is."""
+    """Delete the record of an ended process. ``attempt`` 0 is the current attempt."""
 
     node_id: NodeId
     job_id: JobId
@@ -123,7 +123,7 @@ class ForgetProcess:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RenewLease:
-    """Let caps above the floor hold for a while longer."""
+    """Extend the lease, the time for which caps above the floor hold."""
 
     node_id: NodeId
     duration_ns: int
@@ -141,7 +141,7 @@ class Solve:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WakeAt:
-    """Send TimePassed at this time."""
+    """Send `TimePassed` at this time."""
 
     at_ns: int
     cause: str

@@ -18,17 +18,22 @@ def admit(state: State, node: Node) -> None:
     if spec is None or not node.reachable:
         return
     if node.duty in FORGOTTEN:
-        _refuse(node, "it was forgotten; `wattfold node resume` takes it in again")
+        _refuse(
+            node,
+            "the node was removed with `wattfold node forget`; `wattfold node resume` returns "
+            "it to service",
+        )
         return
     fixed = node_fixed_uw(node, spec, state.settings.dram_cap_uw)
     others_uw = state.index.fixed_uw
     if not spec.packages:
-        _refuse(node, "it has no power zone that can be capped")
+        _refuse(node, "the node has no power zone that can be capped")
     elif others_uw + fixed > state.ledger.limit_uw:
         _refuse(
             node,
-            f"its base power and floors of {fixed / 1e6:.1f} W do not fit: the budget is "
-            f"{state.ledger.limit_uw / 1e6:.1f} W and other nodes need {others_uw / 1e6:.1f} W",
+            f"its base power and floors of {fixed / 1e6:.1f} W exceed the free budget: the "
+            f"budget is {state.ledger.limit_uw / 1e6:.1f} W and other nodes need "
+            f"{others_uw / 1e6:.1f} W",
         )
     else:
         _open_account(state, node, spec)
@@ -43,7 +48,7 @@ def _open_account(state: State, node: Node, spec: NodeSpec) -> None:
     most_uw = sum(max(cap, node.not_held_uw.get(name, 0)) for name, cap in charges_uw.items())
     if spec.base_power_uw + most_uw > state.ledger.room_uw:
         node.state = NodeState.CONNECTING
-        node.message = "waits until the other nodes have made room for it"
+        node.message = "waits until other nodes free enough power for it"
         return
     state.ledger.open(node.node_id, spec.base_power_uw, charges_uw)
     state.ledger.overdraw(node.node_id, node.not_held_uw, 0)

@@ -44,7 +44,7 @@ def adopt(state: State, job: Job, now_ns: int) -> str:
     Its cap is the floor, which takes no power from anybody; the next plan chooses another one.
     """
     if not forgotten(state, job):
-        return "the job is newer than this process, which is of another journal"
+        return "the process is older than the job, so it belongs to another journal"
     found = astray(state, job.job_id)
     shares = tuple(
         Share(
@@ -100,18 +100,20 @@ def _processes(spec: JobSpec) -> int:
 def _misfit(state: State, job: Job, shares: tuple[Share, ...]) -> str:
     spec, wanted = job.spec, _processes(job.spec)
     if spec.gpus:
-        return "which GPUs it has is unknown"
+        return "its GPUs are unknown"
     if spec.unit is SizeUnit.UNITS:
         # All of its units tell that all of its processes were found.
         if spec.size_min != spec.size_max:
-            return f"it may have {spec.size_min} to {spec.size_max} units, how many is unknown"
+            return f"its number of units, {spec.size_min} to {spec.size_max}, is unknown"
         if reason := misshapen(spec, spec.size_min, shares):
             return reason
         wanted = len(shares)
     if not wanted:
-        return f"it may be on {job.spec.size_min} to {job.spec.size_max} nodes, on which is unknown"
+        return (
+            f"its nodes are unknown: it may run on {job.spec.size_min} to {job.spec.size_max} nodes"
+        )
     if wanted > 1 and job.spec.own_launcher:
-        return "which of its processes is the launcher is unknown"
+        return "it is unknown which of its processes is the launcher"
     if len(shares) != wanted:
         return f"it was found on {len(shares)} of its {wanted} nodes"
     for share in shares:
@@ -121,17 +123,17 @@ def _misfit(state: State, job: Job, shares: tuple[Share, ...]) -> str:
     size = len(shares[0].cpus)
     least, most = job.spec.least_size, job.spec.size_max
     if job.spec.unit is SizeUnit.CORES and not least <= size <= most:
-        return f"it is on {size} cores, asked for were {least} to {most}"
+        return f"it runs on {size} cores but requested {least} to {most}"
     return ""
 
 
 def _misplaced(state: State, job: Job, share: Share) -> str:
     spec = state.nodes[share.node_id].spec
     if spec is None or not share.cpus or not share.cpus <= spec.cpus:
-        return f"its cores {share.cpus} are not all cores of {share.node_id}"
+        return f"its cores {share.cpus} are not all part of node {share.node_id}"
     others = [other for other in state.on_node(share.node_id) if share.node_id in other.ranks]
     alone = any(other.spec.alone for other in (job, *others))
     taken = state.occupied(share.node_id, but=job.job_id)
     if taken and (alone or not taken.isdisjoint(share.cpus)):
-        return f"its cores {share.cpus} of {share.node_id} are not its own: {taken} are in use"
+        return f"its cores {share.cpus} on {share.node_id} conflict with the cores in use, {taken}"
     return ""

@@ -52,11 +52,15 @@ def accept(plan: Plan, state: State, now_ns: int) -> Accepted:
             assignment = replace(assignment, levels=levels)
         reason = _individual(assignment, job, state) or _reserved(assignment, job, windows, now_ns)
         if assignment.job_id in strays:
-            reason = "a process of it runs already, which this journal has not started"
+            reason = (
+                "another process of this job still runs, from an earlier attempt or another journal"
+            )
         if reason or job is None:
             refusals[assignment.job_id] = reason
         elif not job.ranks and preemption.yields(state, job):
-            refusals[assignment.job_id] = f"it was pre-empted for job {job.yields_to}, which waits"
+            refusals[assignment.job_id] = (
+                f"the job was preempted for job {job.yields_to}, which still waits"
+            )
         elif not job.ranks:
             starts.append(assignment)
         else:
@@ -78,7 +82,7 @@ def _preemptions(plan: Plan, state: State, refusals: dict[JobId, str]) -> list[P
     for one in plan.preemptions:
         reason = preemption.refusal(state, one)
         if reason:
-            refusals[one.job_id] = f"cannot be pre-empted: {reason}"
+            refusals[one.job_id] = f"cannot be preempted: {reason}"
         else:
             good.setdefault(one.job_id, one)
     return list(good.values())
@@ -106,7 +110,7 @@ class _Claims:
             footprint = self._footprint(assignment, share)
             double = footprint & self.cpus.get(share.node_id, CpuSet())
             if double:
-                return f"cores {double} of {share.node_id} are given to another job"
+                return f"cores {double} of {share.node_id} are assigned to another job"
         return ""
 
     def shortage(self, assignment: Assignment) -> str:
@@ -120,13 +124,13 @@ class _Claims:
             left_bytes = max(node.spec.memory_bytes - blocked_bytes - taken_bytes, 0)
             if share.memory_bytes > left_bytes:
                 return (
-                    f"needs {memory_text(share.memory_bytes)} of memory, "
+                    f"needs {memory_text(share.memory_bytes)} of memory; "
                     f"{memory_text(left_bytes)} are free on {share.node_id}"
                 )
             taken = self._gpus.get(share.node_id, frozenset()) | {*blocked_gpus}
             double = sorted(taken.intersection(share.gpus))
             if double:
-                return f"GPU {double[0]} of {share.node_id} is given to another job"
+                return f"GPU {double[0]} of {share.node_id} is assigned to another job"
         return ""
 
     def add(self, assignment: Assignment) -> None:
@@ -217,7 +221,8 @@ def _starts(
         needed_uw = assigned_on_uw(assignment, specs, dram_cap_uw)
         if not reason and needed_uw > left_uw:
             reason = (
-                f"needs {needed_uw / 1e6:.2f} W above the floors, {left_uw / 1e6:.2f} W are left"
+                f"needs {needed_uw / 1e6:.2f} W above the floors; {left_uw / 1e6:.2f} W are "
+                "available"
             )
         if reason:
             refusals[assignment.job_id] = reason
@@ -231,7 +236,7 @@ def _starts(
 def _individual(assignment: Assignment, job: Job | None, state: State) -> str:
     """Why an assignment cannot be taken by itself, empty if it can."""
     if job is None or job.state not in (JobState.PENDING, JobState.STARTING, JobState.RUNNING):
-        return "the job has ended or is on its way out"
+        return "the job has ended or is ending"
     reason = (
         _wrong_size(assignment, job)
         or _wrong_nodes(assignment, job, state)
@@ -241,13 +246,16 @@ def _individual(assignment: Assignment, job: Job | None, state: State) -> str:
     if reason or not job.ranks or job.target is None or assignment.shares == job.target.shares:
         return reason
     if job.state is JobState.STARTING:
-        return "it is being started"
+        return "the job is starting"
     if job.restarted:
         return immovable(job) or _not_for_new(assignment, job, state)
     if job.reach:
         return reach.wrong_nodes(assignment, job, state)
     if not job.resizable:
-        return f"a {job.spec.kind.value} job ({job.spec.mode.value}) keeps its cores while it runs"
+        return (
+            f"a {job.spec.kind.value} job in mode {job.spec.mode.value} keeps its cores while it "
+            "runs"
+        )
     if {s.node_id for s in assignment.shares} != {s.node_id for s in job.target.shares}:
         return "a running job stays on its nodes"
     return ""
@@ -280,12 +288,12 @@ def _wrong_size(assignment: Assignment, job: Job) -> str:
     spec = job.spec
     asked = job.size_asked
     if asked and assignment.size not in (asked, job.target.size if job.target else asked):
-        return f"size {assignment.size} is not the {asked} that was ordered"
+        return f"size {assignment.size} differs from the size set with `wattfold resize`, {asked}"
     if not spec.least_size <= assignment.size <= spec.size_max:
         return f"size {assignment.size} is outside {spec.least_size}..{spec.size_max}"
     present = job.target.size if job.target else 0
     if assignment.size > max(spec.greatest_size(job.wanted), present):
-        return f"the job asks for {job.wanted} cores at most"
+        return f"the program requests at most {job.wanted} cores"
     return misshapen(spec, assignment.size, assignment.shares)
 
 
@@ -298,7 +306,9 @@ def _wrong_part(assignment: Assignment, job: Job, state: State) -> str:
         if node is None or share.cpus in (node.cpus, before):
             continue
         if spec.alone:
-            return f"cores {share.cpus} are not the whole node {share.node_id}"
+            return (
+                f"cores {share.cpus} are not the whole node {share.node_id}, which the job requires"
+            )
         if len(share.cpus) < spec.tasks_per_node:
             return (
                 f"{len(share.cpus)} cores of {share.node_id} are too few for {spec.tasks_per_node} "
@@ -312,17 +322,23 @@ def _wrong_nodes(assignment: Assignment, job: Job, state: State) -> str:
     for share in assignment.shares:
         node = state.nodes.get(share.node_id)
         if node is None or node.spec is None or share.node_id in seen:
-            return f"node {share.node_id} is unknown or named twice"
+            return f"node {share.node_id} is unknown or listed twice"
         seen.add(share.node_id)
         if not node.usable and (not job.target or share.cpus != job.target.on(share.node_id)):
             return f"node {share.node_id} is {node.state.value}"
         if not job.ranks and not node.takes_jobs:
             return f"node {share.node_id} is {node.duty.value}"
         if not share.cpus or not share.cpus <= node.spec.cpus:
-            return f"cores {share.cpus} are not all cores of {share.node_id} ({node.spec.cpus})"
+            return (
+                f"cores {share.cpus} are not all part of node {share.node_id} (cores "
+                f"{node.spec.cpus})"
+            )
         for foreign in node.foreign.values():
             if not foreign.isdisjoint(share.cpus):
-                return f"cores {foreign & share.cpus} are held by a process not of this journal"
+                return (
+                    f"cores {foreign & share.cpus} are in use by processes of earlier attempts "
+                    "or of another journal"
+                )
     return ""
 
 
@@ -339,14 +355,14 @@ def _wrong_amounts(assignment: Assignment, job: Job, state: State) -> str:
         if share.memory_bytes != due.memory_bytes or len(set(share.gpus)) != due.gpus:
             given = f"{memory_text(share.memory_bytes)} and {gpus_text(len(share.gpus))}"
             asked = f"{memory_text(due.memory_bytes)} and {gpus_text(due.gpus)}"
-            return f"{given} of {share.node_id} are not the {asked} it asks for"
+            return f"the assigned {given} on {share.node_id} differ from the requested {asked}"
         node = state.nodes[share.node_id]
         strange = sorted({*share.gpus} - {*(node.spec.gpus if node.spec else ())})
         if strange:
             return f"node {share.node_id} has no GPU {strange[0]}"
         missing = [name for name in spec.features if name not in node.all_features]
         if missing:
-            return f"node {share.node_id} has not the feature {missing[0]}"
+            return f"node {share.node_id} lacks the feature {missing[0]}"
         if spec.among and share.node_id not in spec.among:
-            return f"node {share.node_id} is none of those it names"
+            return f"node {share.node_id} is not in the --among list of the job"
     return ""

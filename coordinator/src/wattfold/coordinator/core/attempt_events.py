@@ -10,7 +10,7 @@ from wattfold.coordinator.core import events as ev
 from wattfold.coordinator.core import reports, restart
 from wattfold.coordinator.core.attempt import ATTEMPTS_MAX, Requeue
 from wattfold.coordinator.core.following import immovable
-from wattfold.coordinator.core.job import Assignment, Job, JobState, SizeUnit
+from wattfold.coordinator.core.job import RETRYING, Assignment, Job, JobState, SizeUnit
 from wattfold.coordinator.core.job_ends import begin_ending
 from wattfold.coordinator.core.job_events import rank_of
 from wattfold.coordinator.core.state import State
@@ -21,14 +21,17 @@ _ENDABLE = (JobState.STARTING, JobState.RUNNING, JobState.SUSPENDED)
 def requeue_refusal(job: Job) -> str:
     """Why a job cannot be put back into the queue, for people; empty if it can."""
     if job.state not in _ENDABLE or not job.ranks:
-        return f"it is {job.state.value}: only a job that has been started is requeued"
+        return (
+            f"the job is {job.state.value}; only starting, running and suspended jobs can be "
+            "requeued"
+        )
     if not job.spec.restarts:
         return (
-            "it was submitted without --requeue or --snapshot-dir, so what it was started with is "
-            "not kept: cancel it and submit it again"
+            "the job was submitted without --requeue or --snapshot-dir, so its environment "
+            "was deleted; cancel the job and submit it again"
         )
     if job.attempt >= ATTEMPTS_MAX:
-        return f"it is at attempt {job.attempt}, the last of {ATTEMPTS_MAX}"
+        return f"the job is at attempt {job.attempt} of at most {ATTEMPTS_MAX}"
     return ""
 
 
@@ -36,7 +39,7 @@ def requeue(state: State, job: Job, order: Requeue, now_ns: int) -> list[act.Act
     """Ends the attempt of a job as ordered; the job waits again once nothing of it is alive."""
     if requeue_refusal(job):
         return []
-    job.requeue, job.reason = order, f"to be requeued: {order.why}"
+    job.requeue, job.reason = order, f"requeueing: {order.why}"
     job.told_off_ns = now_ns if job.state is JobState.RUNNING else -1
     job.advance_progress(now_ns)
     return begin_ending(state, job, now_ns)
@@ -77,21 +80,26 @@ def resize_refusal(job: Job, size: int) -> str:
     """Why a job cannot be ordered to have a size, for people; empty if it can."""
     spec = job.spec
     if job.final:
-        return f"it has ended: it is {job.state.value}"
+        return f"the job has already ended: it is {job.state.value}"
     if not job.resizable:
-        return f"it is {spec.kind.value}, mode {spec.mode.value}: it keeps the size it starts with"
+        return (
+            f"a {spec.kind.value} job in mode {spec.mode.value} keeps the size that it starts with"
+        )
     whole = spec.unit is SizeUnit.NODES
     if job.reach and job.ranks and size > len(job.reach):
-        return f"it has PEs on {len(job.reach)} nodes: {', '.join(job.reach)}"
+        return (
+            f"size {size} exceeds the {len(job.reach)} nodes that have PEs of the job: "
+            f"{', '.join(job.reach)}"
+        )
     if whole and not job.restarted and not job.reach and job.ranks:
         return (
-            "it is on whole nodes, whose number changes by restarts (--resize restart) or, of a "
-            "Charm++ program, by its processor map (--resize map)"
+            "the job uses whole nodes; their number changes only by a restart (--resize "
+            "restart) or, for Charm++ programs, by a processor map (--resize map)"
         )
     if size and not spec.least_size <= size <= spec.size_max:
         return (
             f"size {size} is outside {spec.least_size}..{spec.size_max} {spec.unit.value}, "
-            "which it was submitted for"
+            "the range of its submission"
         )
     return ""
 
@@ -153,5 +161,5 @@ def suspension_failed(
     job, rank = rank_of(state, event)
     if job is not None and rank is not None and rank.end is None:
         rank.stopping, rank.retry_ns = False, now_ns + state.settings.retry_ns
-        job.reason = f"asked again to stop or go on: {event.reason}"
+        job.reason = f"{RETRYING}suspend or resume: {event.reason}"
     return []

@@ -49,7 +49,7 @@ def pass_time(state: State, now_ns: int) -> list[act.Action]:
     near_uw = coming_uw(state.announced, now_ns, lead_ns(state))
     if near_uw != ledger.coming_uw:
         ledger.coming_uw = near_uw
-        _look_again(state, "budget to come")
+        _look_again(state, "announced budget near")
     return []
 
 

@@ -1,6 +1,6 @@
-"""Events: past facts, the only input of the core. The journal stores them all, in order.
+"""Events: past facts, the only input of the core. The journal stores all of them in order.
 
-Those that agents report are in `reports`.
+Module `reports` defines the events that agents report.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from wattfold.coordinator.models.pass_model import PassProfile
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CoordinatorStarted:
-    """A coordinator took over with a new epoch; every node is unknown until it is heard of."""
+    """A coordinator started with a new epoch. All nodes count as silent until they answer."""
 
     epoch: Epoch
     lease_ns: int
@@ -48,9 +48,9 @@ class CoordinatorStarted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JournalRestored:
-    """A backup took the place of the journal: what has happened since it was made is not known.
+    """A backup replaced the journal. Events after the backup are unknown.
 
-    Nodes obey epochs up to about ``epoch``; jobs up to number ``submissions`` may exist.
+    Agents may know epochs up to about ``epoch``. Jobs up to number ``submissions`` may exist.
     """
 
     epoch: Epoch
@@ -59,10 +59,10 @@ class JournalRestored:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BudgetChanged:
-    """The budget is another one, to be kept by ``deadline_ns`` after the event.
+    """The budget changed. Committed power must be below it within ``deadline_ns``.
 
-    ``accepted_outside_uw``: so much may be drawn by nodes outside the ledger by an operator's word;
-    None leaves what was accepted before.
+    ``accepted_outside_uw`` is the power that an operator accepts from nodes outside the ledger.
+    None leaves the accepted power unchanged.
     """
 
     budget_uw: int
@@ -72,7 +72,7 @@ class BudgetChanged:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BudgetAnnounced:
-    """The budget will be another one from ``at_ns`` (coordinator time) on, and kept then."""
+    """An operator announced a budget that applies from ``at_ns`` (coordinator time) on."""
 
     at_ns: int
     budget_uw: int
@@ -80,14 +80,14 @@ class BudgetAnnounced:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BudgetCancelled:
-    """A budget that was announced will not come."""
+    """An operator cancelled an announced budget."""
 
     number: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeRegistered:
-    """The configuration names a node, and the features it adds to those of its agent."""
+    """The configuration names a node, with features in addition to those that its agent reports."""
 
     node_id: NodeId
     address: str
@@ -96,34 +96,34 @@ class NodeRegistered:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeRetired:
-    """The configuration does not name a node any more."""
+    """The configuration no longer names a node."""
 
     node_id: NodeId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueuesConfigured:
-    """The configuration names these queues and no others."""
+    """The configuration defines these queues and no others."""
 
     queues: tuple[Queue, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReservationMade:
-    """An operator keeps nodes for some jobs, or for none."""
+    """An operator reserved nodes for some jobs, or closed them for maintenance."""
 
     reservation: Reservation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReservationCancelled:
-    """An operator takes a reservation back, before it begins or while it lasts."""
+    """An operator cancelled a reservation, before or after its start."""
 
     name: str
 
 
 class NodeOrder(enum.Enum):
-    """What an operator may want of a node. The two ways to forget say why nothing is charged."""
+    """Orders about nodes. The two orders that remove a node state why it needs no charge."""
 
     DRAIN = "drain"
     RESUME = "resume"
@@ -134,7 +134,7 @@ class NodeOrder(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeOrdered:
-    """An operator has given an order about a node."""
+    """An operator ordered a node to drain, leave, return to service or be removed."""
 
     node_id: NodeId
     order: NodeOrder
@@ -143,19 +143,19 @@ class NodeOrdered:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobSubmitted:
-    """A job was accepted."""
+    """The coordinator accepted a job."""
 
     job_id: JobId
     spec: JobSpec
     held: bool = False
     key: str = ""
     fingerprint: str = ""
-    """Of what was asked for under ``key``; empty = not known, from an earlier version."""
+    """Digest of the request that came with ``key``; empty = unknown, from an earlier version."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobCancelRequested:
-    """A user wants a job gone; by ``force`` also where its nodes are out of reach."""
+    """A user cancelled a job. With ``force`` it ends even if its nodes are unreachable."""
 
     job_id: JobId
     force: bool = False
@@ -163,7 +163,7 @@ class JobCancelRequested:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobHeld:
-    """A waiting job must not start."""
+    """A waiting job must not start until it is released."""
 
     job_id: JobId
 
@@ -177,9 +177,9 @@ class JobReleased:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobRequeueRequested:
-    """Somebody wants a running job back in the queue, after time to write a snapshot.
+    """A user requeued a running job. The job first gets time to write a snapshot.
 
-    0: the signal and the grace time it was submitted with.
+    ``signal`` and ``grace_ns`` 0 are the signal and the grace time of the submission.
     """
 
     job_id: JobId
@@ -191,21 +191,21 @@ class JobRequeueRequested:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobSuspendRequested:
-    """A running job must stand still."""
+    """A user suspended a running job."""
 
     job_id: JobId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobResumeRequested:
-    """A suspended job may go on."""
+    """A user resumed a suspended job."""
 
     job_id: JobId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobResizeRequested:
-    """Somebody wants a job at one size from now on; 0 = at what the policy chooses."""
+    """A user fixed the size of a job; 0 = the policy chooses again."""
 
     job_id: JobId
     size: int
@@ -213,9 +213,10 @@ class JobResizeRequested:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasuredPoint:
-    """A run a profile was fitted to: so long, with such a size and cap per node.
+    """A point that a profile was fitted to: run time and power at a size and a cap per node.
 
-    Learnt from jobs: seen for ``observed_s``, at ``rate`` units of work of the program a second.
+    A point learnt from jobs was observed for ``observed_s`` seconds. The program then did ``rate``
+    units of work per second.
     """
 
     size: int
@@ -229,7 +230,7 @@ class MeasuredPoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProfileStored:
-    """What is known of an application changed. ``rms_error`` is relative."""
+    """The model of an application changed. ``rms_error`` is relative."""
 
     profile: PassProfile
     source: str
@@ -239,7 +240,7 @@ class ProfileStored:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProfileDropped:
-    """What is known of an application is to be forgotten: its model, or what certified it."""
+    """The model of an application, its certificate, or both were deleted."""
 
     app: str
     model: bool = True
@@ -248,7 +249,7 @@ class ProfileDropped:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EpochTimesStored:
-    """What an epoch of an application takes was measured on purpose, on these GPUs."""
+    """The epoch times of an application were measured on these GPUs by ``profile epochs``."""
 
     app: str
     times: tuple[SeenEpochs, ...] = ()
@@ -257,9 +258,9 @@ class EpochTimesStored:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProgramCertified:
-    """It was found out by trying how a program may be resized; ``evidence`` is JSON.
+    """A certification run determined how a program may be resized; ``evidence`` is JSON.
 
-    Kept apart from the model of its run time: a new one of either leaves the other.
+    The certificate and the model of the run time are separate: replacing one keeps the other.
     """
 
     app: str
@@ -269,7 +270,7 @@ class ProgramCertified:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProgressReported:
-    """A running job told what share of its work is done (0..1)."""
+    """A running job reported the completed share of its work (0..1)."""
 
     job_id: JobId
     done: float
@@ -277,8 +278,11 @@ class ProgressReported:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EpochsTold:
-    """A running training has so many epochs in its snapshot; the last took ``epoch_ns``, 0 = that
-    says nothing (the first of a start, or one that was interrupted)."""
+    """A training job reported the number of epochs in its snapshot and the time of the last epoch.
+
+    ``epoch_ns`` 0: the time is not usable, because the epoch was the first of an attempt or was
+    interrupted.
+    """
 
     job_id: JobId
     attempt: int
@@ -288,7 +292,7 @@ class EpochsTold:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpeedMeasured:
-    """A running job was seen to work at a speed, on so many cores; told again as more was seen."""
+    """The speed of a running job on a number of cores was measured, or measured for longer."""
 
     job_id: JobId
     speed: SeenSpeed
@@ -296,7 +300,7 @@ class SpeedMeasured:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SizeWanted:
-    """The program of an evolving job asks for so many cores; 0 = it has taken its wish back."""
+    """The program of an evolving job requests a number of cores; 0 = it withdrew the request."""
 
     job_id: JobId
     size: int
@@ -304,8 +308,11 @@ class SizeWanted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanProposed:
-    """A policy answered the round of that number. Of journals since version 2 only what was taken
-    of it is a fact (`PlanAccepted`): a replay by other rules could take something else."""
+    """A policy proposed a plan for a planning round.
+
+    Replays of journals since version 2 follow `PlanAccepted` instead, because a changed applier
+    could accept other parts of the plan.
+    """
 
     plan: Plan
     round: PlanningRound
@@ -313,7 +320,7 @@ class PlanProposed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanAccepted:
-    """The parts of a plan that were taken, of running jobs and of ones to start, and the others."""
+    """The applier accepted these parts of a plan and refused the others."""
 
     round: PlanningRound
     changes: tuple[Assignment, ...] = ()
@@ -326,7 +333,7 @@ class PlanAccepted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanFailed:
-    """Every solver of a round failed; the last plan stays."""
+    """The policy and its fallback failed in a round. The previous plan stays in force."""
 
     round: PlanningRound
     reason: str
@@ -334,7 +341,7 @@ class PlanFailed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimePassed:
-    """A time the core asked to be woken at has come."""
+    """The time of a `WakeAt` action has come."""
 
 
 Event = (
@@ -396,4 +403,4 @@ TRANSIENT = (
     EpochsTold,
     SpeedMeasured,
 )
-"""Nobody waits for these to be on disk; the journal still has them, in order, with the next one."""
+"""Events that no caller waits for. The journal stores them, in order, with the next batch."""

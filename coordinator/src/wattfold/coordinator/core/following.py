@@ -20,11 +20,14 @@ def lacks(state: State, job: Job, wanted: Assignment) -> str:
     for share in wanted.shares:
         node = state.nodes.get(share.node_id)
         if node is None or node.spec is None or not _serves(node):
-            return f"{share.node_id} is not to be had any more"
+            return f"node {share.node_id} is no longer available"
         if not share.cpus <= node.spec.cpus or not {*share.gpus} <= {*node.spec.gpus}:
-            return f"{share.node_id} has not what it had"
+            return (
+                f"node {share.node_id} no longer has the cores or GPUs that were reserved for "
+                f"job {job.job_id}"
+            )
         if job.job_id in node.foreign:
-            return f"a process of an earlier attempt is still on {share.node_id}"
+            return f"a process of an earlier attempt still runs on {share.node_id}"
     return ""
 
 
@@ -48,7 +51,7 @@ def immovable(job: Job) -> str:
     if any(rank.end for rank in job.ranks.values()):
         return "some of its processes have ended"
     if job.attempt + job.spec.requeue_max >= ATTEMPTS_MAX:
-        return f"it is at attempt {job.attempt} of {ATTEMPTS_MAX}: it keeps its size from now on"
+        return f"the job keeps its size from attempt {job.attempt} of {ATTEMPTS_MAX} on"
     return ""
 
 

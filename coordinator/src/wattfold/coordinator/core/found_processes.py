@@ -30,7 +30,7 @@ def take_processes(
             out += job_ends.process_ended(state, ended, now_ns)
         elif job is None:
             node.foreign[reading.job_id] = reading.cpus
-            node.message = f"runs {reading.job_id}, which this journal does not know"
+            node.message = f"runs job {reading.job_id}, which is not in this journal"
         elif requeue.earlier(job, node.node_id, reading.attempt):
             out += _end_earlier(state, node, job, reading)
         elif _stray(state, node, reading):
@@ -60,7 +60,7 @@ def _end_earlier(
     if job.state is JobState.STARTING and not job.ranks:
         state.index.displace(job)
         job.state, job.target = JobState.PENDING, None
-        job.reason = f"a process of an earlier attempt is still on {node.node_id}"
+        job.reason = f"a process of an earlier attempt still runs on {node.node_id}"
     # Of a node that was forgotten nothing is ended before an operator resumes it.
     if node.duty in FORGOTTEN:
         return []
@@ -100,18 +100,22 @@ def _take_stray(
         # Of a node that was forgotten nothing is ended before an operator resumes it.
         return [] if node.duty in FORGOTTEN else [job_ends.end_process(state, job, node)]
     state.index.touch(node.node_id)
-    elsewhere = f"it is on other nodes: {', '.join(job.ranks)}"
-    reason = elsewhere if job.ranks else "it is of another journal"
+    elsewhere = f"the job runs on other nodes: {', '.join(job.ranks)}"
+    reason = elsewhere if job.ranks else "the process belongs to another journal"
     if adoption.unstarted(job):
         reason = adoption.adopt(state, job, now_ns)
         if not reason:
             # More attempts than this journal knows of, which is a backup.
             job.attempt = max(job.attempt, reading.attempt)
     if reason:
-        told = "which this journal has not started; it goes on, its cores are given to nobody"
-        node.message = f"runs {job.job_id}, {told}: {reason}"
+        node.message = (
+            f"runs job {job.job_id}, not started by this journal ({reason}); "
+            "its cores stay reserved"
+        )
         if adoption.unstarted(job):
-            job.reason = f"not started, a process of it runs on {node.node_id}: {reason}"
+            job.reason = (
+                f"not started because a process of the job already runs on {node.node_id}: {reason}"
+            )
         return []
     out: list[act.Action] = []
     for rank in job.ranks.values():
@@ -139,7 +143,7 @@ def _missing(state: State, job: Job, node: Node, now_ns: int) -> list[act.Action
                 now_ns,
             )
     elif rank.running:
-        why = f"its process on {node.node_id} vanished (node restarted?)"
+        why = f"its process on {node.node_id} disappeared (was the node restarted?)"
         return job_ends.process_ended(
             state,
             reports.ProcessEnded(node_id=node.node_id, process=_lost(job, node, why)),

@@ -58,35 +58,38 @@ def _check_sums(state: State) -> None:
     ledger = state.ledger
     if ledger.committed_uw != ledger.recounted_uw():
         raise InvariantError(
-            f"the ledger has {ledger.committed_uw} uW, its accounts {ledger.recounted_uw()} uW"
+            f"the ledger counts {ledger.committed_uw} uW, but its accounts add up to "
+            f"{ledger.recounted_uw()} uW"
         )
     index = state.index
     counted_uw = sum(outside.counted_uw(node) for node in state.nodes.values())
     if ledger.outside_uw != max(counted_uw - state.accepted_outside_uw, 0):
-        raise InvariantError(f"{counted_uw} uW outside the ledger, it has {ledger.outside_uw} uW")
+        raise InvariantError(
+            f"{counted_uw} uW are outside the ledger, but it counts {ledger.outside_uw} uW"
+        )
     wanted = {n.node_id for n in state.nodes.values() if n.duty in (Duty.LEAVING, Duty.RESTORING)}
     if set(index.leaving) != wanted:
-        raise InvariantError("the index has lost a node that is to leave")
+        raise InvariantError("the index differs from the set of leaving nodes")
     if len(index.open) + len(index.ended) != len(state.jobs):
-        raise InvariantError("the index has lost a job, or kept one that is forgotten")
+        raise InvariantError("the index lacks a job or still has a deleted job")
 
 
 def _check_index_of(state: State, job: Job) -> None:
     index = state.index
     if (job.job_id in index.open) is job.final or (job.job_id in index.ended) is not job.final:
-        raise InvariantError(f"the index has job {job.job_id} on the wrong side of its end")
+        raise InvariantError(f"the index has job {job.job_id} among the wrong jobs (open or ended)")
     if job.state in PLACED_STATES:
         _check_placed(state, job)
 
 
 def _check_placed(state: State, job: Job) -> None:
     if not state.index.is_placed(job):
-        raise InvariantError(f"the index has lost job {job.job_id}, which is placed")
+        raise InvariantError(f"the index lacks job {job.job_id}, which is placed")
     targets = [target for target in (job.target, job.following) if target]
     shares = [share for target in targets for share in target.shares]
     for node_id in {*job.ranks, *(share.node_id for share in shares)}:
         if all(other is not job for other in state.index.on_node(node_id)):
-            raise InvariantError(f"the index has lost job {job.job_id} on {node_id}")
+            raise InvariantError(f"the index lacks job {job.job_id} on {node_id}")
 
 
 def check_part(state: State, nodes: Collection[NodeId], jobs: Iterable[Job]) -> None:
@@ -95,7 +98,8 @@ def check_part(state: State, nodes: Collection[NodeId], jobs: Iterable[Job]) -> 
     excused = ledger.over_deadline_ns or ledger.in_breach
     if ledger.committed_uw > ledger.budget_uw and not excused:
         raise InvariantError(
-            f"committed {ledger.committed_uw} uW above the budget of {ledger.budget_uw} uW",
+            f"committed power of {ledger.committed_uw} uW is above the budget of "
+            f"{ledger.budget_uw} uW",
         )
     for node_id in nodes:
         node = state.nodes[node_id]
@@ -117,13 +121,13 @@ def _misplaced(job: Job, target: Assignment) -> str:
     """What is wrong with the nodes of a job; the number of those it has whole is the applier's."""
     spec = job.spec
     if spec.unit is SizeUnit.CORES:
-        return "it counts cores but has not one node" if len(target.shares) != 1 else ""
+        return "a job sized in cores must be on exactly one node" if len(target.shares) != 1 else ""
     if spec.unit is SizeUnit.NODES:
         return ""
     for share in target.shares:
         due = spec.amounts_on(len(share.cpus))
         if (share.memory_bytes, len(share.gpus)) != (due.memory_bytes, due.gpus):
-            return f"its memory and GPUs on {share.node_id} are not those of its units there"
+            return f"its memory and GPUs on {share.node_id} do not match its units there"
     return misshapen(spec, target.size, target.shares)
 
 
@@ -134,11 +138,15 @@ def _check_attempts(job: Job) -> None:
         if sorted({*numbers, job.attempt}) != [*numbers, job.attempt]:
             raise InvariantError(f"job {job.job_id} is at attempt {job.attempt} after {numbers}")
     if job.requeue is not None and job.state is not JobState.ENDING:
-        raise InvariantError(f"job {job.job_id} is {job.state.value} and to be requeued")
+        raise InvariantError(f"job {job.job_id} is {job.state.value} but has a requeue order")
     if job.following is not None and job.requeue is None:
-        raise InvariantError(f"job {job.job_id} keeps cores for an attempt that does not follow")
+        raise InvariantError(
+            f"job {job.job_id} keeps cores for a next attempt but has no requeue order"
+        )
     if (job.suspended_ns >= 0) is not (job.state is JobState.SUSPENDED) and not job.final:
-        raise InvariantError(f"job {job.job_id} is {job.state.value} and its clock says otherwise")
+        raise InvariantError(
+            f"job {job.job_id} is {job.state.value}, but its suspension clock disagrees"
+        )
     if job.state in (JobState.HELD, JobState.PENDING) and (job.ranks or job.target):
         raise InvariantError(f"job {job.job_id} is {job.state.value} but still placed")
 
@@ -148,27 +156,35 @@ def _check_reach(job: Job) -> None:
     if job.final or not job.ranks:
         return
     if tuple(job.ranks) != job.reach:
-        raise InvariantError(f"job {job.job_id} is on {[*job.ranks]}, its reach is {job.reach}")
+        raise InvariantError(
+            f"job {job.job_id} runs on {[*job.ranks]}, but its reach is {job.reach}"
+        )
     held = [share.node_id for share in job.target.shares] if job.target else []
     if held and not ({*held} <= {*job.reach} and job.reach[0] in held):
-        raise InvariantError(f"job {job.job_id} is to hold {held} of its reach {job.reach}")
+        raise InvariantError(
+            f"job {job.job_id} is assigned {held}, which does not fit its reach {job.reach}"
+        )
     if job.ranks[job.reach[0]].resident:
-        raise InvariantError(f"job {job.job_id} is resident where its program was started")
+        raise InvariantError(
+            f"job {job.job_id} has only residual processes on the node where its program started"
+        )
 
 
 def _check_duty(state: State, node: Node) -> None:
     """What was forgotten is in no sum; what was given back is charged with its original limits."""
     account = state.ledger.accounts.get(node.node_id)
     if (account is not None) != node.admitted:
-        raise InvariantError(f"node {node.node_id} is in the ledger or admitted, not both")
+        raise InvariantError(
+            f"node {node.node_id} must have a ledger account exactly if it is admitted"
+        )
     if node.duty in FORGOTTEN and (account or leave.jobs_there(state, node)):
-        raise InvariantError(f"node {node.node_id} was forgotten and is still charged or has jobs")
+        raise InvariantError(f"node {node.node_id} was removed but is still charged or has jobs")
     if node.duty is Duty.LEFT and account is not None and node.spec is not None:
         least_uw = given_back_uw(node, node.spec)
         if account.charge_uw < least_uw:
             raise InvariantError(
-                f"node {node.node_id} has left and may draw {least_uw} uW, "
-                f"it is charged with {account.charge_uw} uW"
+                f"node {node.node_id} has left and may draw {least_uw} uW, but it is charged "
+                f"with {account.charge_uw} uW"
             )
 
 
@@ -181,15 +197,17 @@ def _check_amounts(node: Node, there: Iterable[Job]) -> None:
     used_bytes = sum(rank.memory_bytes for rank in ranks)
     if used_bytes > node.spec.memory_bytes + node.lacking_bytes:
         raise InvariantError(
-            f"jobs on {node.node_id} have {used_bytes} bytes of memory, it has "
+            f"jobs on {node.node_id} use {used_bytes} bytes of memory; the node has "
             f"{node.spec.memory_bytes} bytes"
         )
     gpus = [gpu for rank in ranks for gpu in rank.gpus]
     if len(set(gpus)) < len(gpus):
-        raise InvariantError(f"a GPU of {node.node_id} is held twice: {', '.join(sorted(gpus))}")
+        raise InvariantError(f"a GPU of {node.node_id} has two owners: {', '.join(sorted(gpus))}")
     unknown = {*gpus} - {*node.spec.gpus, *node.lacking_gpus}
     if unknown:
-        raise InvariantError(f"jobs have GPUs {sorted(unknown)}, which {node.node_id} has not")
+        raise InvariantError(
+            f"jobs have GPUs {sorted(unknown)}, but {node.node_id} does not have them"
+        )
 
 
 def _check_masks(node: Node, there: Iterable[Job]) -> None:
@@ -199,9 +217,9 @@ def _check_masks(node: Node, there: Iterable[Job]) -> None:
         if rank is None or not rank.occupied:
             continue
         if not seen.isdisjoint(rank.occupied):
-            raise InvariantError(f"cores {rank.occupied & seen} of {node.node_id} are held twice")
+            raise InvariantError(f"cores {rank.occupied & seen} of {node.node_id} have two owners")
         if node.spec and not rank.occupied <= node.spec.cpus:
-            raise InvariantError(f"job {job.job_id} is outside the cores of {node.node_id}")
+            raise InvariantError(f"job {job.job_id} has cores that are not part of {node.node_id}")
         seen |= rank.occupied
 
 
@@ -211,13 +229,13 @@ def check_derived(state: State) -> None:
     index = state.index
     jobs = state.jobs.values()
     if list(index.open) != [job.job_id for job in jobs if not job.final]:
-        raise InvariantError("the index has lost a job that has not ended, or kept one that has")
+        raise InvariantError("the index differs from the set of open jobs")
     placed = [job for job in jobs if job.state in PLACED_STATES]
     if index.placed() != placed:
-        raise InvariantError("the index has lost a job that is placed")
+        raise InvariantError("the index differs from the set of placed jobs")
     for job in jobs:
         _check_index_of(state, job)
     if set(index.unadmitted) != {n.node_id for n in state.nodes.values() if not n.admitted}:
-        raise InvariantError("the index has lost a node that is not admitted")
+        raise InvariantError("the index differs from the set of nodes that are not admitted")
     if set(index.retired) != {n.node_id for n in state.nodes.values() if n.retired}:
-        raise InvariantError("the index has lost a retired node")
+        raise InvariantError("the index differs from the set of retired nodes")

@@ -48,6 +48,10 @@ MAPPED = frozenset({ResizeMode.MAP, ResizeMode.REBUILD})
 """A Charm++ program is told its processor map; after a rebuild the PEs outside of it are gone."""
 
 
+RETRYING = "retrying to "
+"""Prefix of a job's reason that ends with the words of an agent, after a colon."""
+
+
 class CoreSharing(enum.Enum):
     """Whether a job shares cores of its nodes: as its user or its queue says, else as its kind."""
 

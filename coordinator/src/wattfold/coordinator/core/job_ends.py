@@ -55,7 +55,7 @@ def give_up(state: State, job: Job, now_ns: int) -> None:
         if rank.end is not None or node.reachable:
             continue
         node.foreign[job.job_id] = rank.occupied
-        why = f"given up on {rank.node_id}, which was out of reach"
+        why = f"given up by a forced cancel while node {rank.node_id} was unreachable"
         rank.end = RankEnd(exit_code=0, cpu_ns=0, energy_uj=0, lost=True, message=why)
         rank.launching = rank.running = False
         rank.moving_to = None
@@ -143,8 +143,8 @@ def _unseen(state: State, job: Job, event: reports.ProcessEnded) -> Rank | None:
     told = "lost" if end.lost else f"exit status {end.exit_code}"
     job.state, job.target, job.promise = JobState.HELD, None, None
     job.reason = (
-        f"a process of it, not started by this journal, ended on {event.node_id} ({told}); "
-        "release it to run it again, or cancel it"
+        f"a process that this journal did not start ended on {event.node_id} ({told}); "
+        "release the job to run it again, or cancel it"
     )
     state.index.displace(job)
     state.plan_needed = "job held"
@@ -165,7 +165,7 @@ def judged(job: Job, rank: Rank, end: RankEnd) -> RankEnd:
     what = "residual processes" if rank.resident else "step host"
     failed = first.end is not None and first.end.exit_code and job.ended_by is Ender.NOBODY
     if failed and (end.lost or end.exit_code) and not rank.signalled:
-        message = f"its launcher failed as the {what} on {rank.node_id} went{told}"
+        message = f"its launcher failed because the {what} on {rank.node_id} failed{told}"
         return replace(end, exit_code=0, message=message)
     if first.end is not None or rank.signalled or job.state is JobState.ENDING:
         return replace(end, exit_code=0, lost=False, message="")
@@ -206,7 +206,7 @@ def finish(state: State, job: Job, now_ns: int) -> None:
     elif job.ended_by is Ender.RESERVATION:
         job.state, job.message = JobState.CANCELLED, job.reason
     elif lost:
-        job.state, job.message = JobState.LOST, lost.message or "its process vanished"
+        job.state, job.message = JobState.LOST, lost.message or "its process disappeared"
     elif failed:
         told = [failed.message, *(end.message for end in ends)]
         job.state, job.message = JobState.FAILED, next(filter(None, told), "")
@@ -230,7 +230,7 @@ def _requeued(state: State, job: Job, lost: RankEnd | None, now_ns: int) -> bool
     elif job.requeue is not None:
         restart.wait_again(state, job, now_ns)
     elif lost is not None and requeue.follows_loss(job):
-        why = lost.message or "its process vanished"
+        why = lost.message or "its process disappeared"
         requeue.back_to_queue(state, job, now_ns, why=why, lost=True, held=False)
     else:
         return False

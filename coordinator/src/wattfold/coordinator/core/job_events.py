@@ -12,7 +12,7 @@ from wattfold.coordinator.core import (
     restart,
 )
 from wattfold.coordinator.core import events as ev
-from wattfold.coordinator.core.job import MAPPED, Ender, Job, JobState
+from wattfold.coordinator.core.job import MAPPED, RETRYING, Ender, Job, JobState
 from wattfold.coordinator.core.rank import Rank, RankEnd
 from wattfold.coordinator.core.resize_cost import learn_stall
 from wattfold.coordinator.core.speeds import with_speed
@@ -172,7 +172,7 @@ def launch_failed(state: State, event: reports.LaunchFailed, now_ns: int) -> lis
         unsure = [] if event.permanent else job_ends.end_rank(state, job, rank)
         return unsure + job_ends.one_ended(state, job, now_ns)
     rank.retry_ns = now_ns + state.settings.retry_ns
-    job.reason = f"start is tried again: {event.reason}"
+    job.reason = f"{RETRYING}start: {event.reason}"
     return []
 
 
@@ -189,7 +189,7 @@ def mask_confirmed(state: State, event: reports.MaskConfirmed, now_ns: int) -> l
     job.reason = ""
     if kept:
         rank.retry_ns = now_ns + state.settings.retry_ns
-        job.reason = f"its threads do not leave CPUs {kept} of {rank.node_id}"
+        job.reason = f"its threads have not left CPUs {kept} of {rank.node_id}"
     rank.held, rank.moving_to, rank.confined = asked | kept, None, event.confined
     _learn_cost(state, job, event)
     if job.reach:
@@ -224,7 +224,7 @@ def mask_failed(state: State, event: reports.MaskFailed, now_ns: int) -> list[ac
     if job is not None and rank is not None and rank.moving_to is not None:
         rank.held, rank.moving_to = rank.held | rank.moving_to, None
         rank.retry_ns = now_ns + state.settings.retry_ns
-        job.reason = f"resize is tried again: {event.reason}"
+        job.reason = f"{RETRYING}resize: {event.reason}"
         if job.reach:
             reach.failed(state, job, rank)
     return []
@@ -257,7 +257,7 @@ def size_wanted(state: State, event: ev.SizeWanted, now_ns: int) -> list[act.Act
     before = job.spec.greatest_size(job.wanted)
     job.wanted, job.wanted_ns = event.size, now_ns
     if job.spec.greatest_size(job.wanted) != before:
-        state.plan_needed = "size wanted"
+        state.plan_needed = "size requested"
     return []
 
 

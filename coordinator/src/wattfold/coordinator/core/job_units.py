@@ -31,15 +31,21 @@ def misshapen(spec: JobSpec, size: int, shares: Sequence[Share]) -> str:
     for share in shares if spec.unit is SizeUnit.UNITS else ():
         cores = len(share.cpus)
         if cores % spec.unit_cores:
-            return f"{cores} cores of {share.node_id} are not whole units of {spec.unit_cores}"
+            return (
+                f"{cores} cores of {share.node_id} are not a multiple of the unit size, "
+                f"{spec.unit_cores} cores"
+            )
         if spec.spread is Spread.APART and cores != spec.unit_cores:
-            return f"{spec.units_on(cores)} units are on {share.node_id}: it wants them apart"
+            return (
+                f"{spec.units_on(cores)} units are on {share.node_id}, but the job requires one "
+                "unit per node"
+            )
     if (found := counted(spec, shares)) != size:
-        return f"size {size} does not agree with {found} {spec.unit.value}"
+        return f"size {size} does not match the assigned {found} {spec.unit.value}"
     if spec.unit is SizeUnit.CORES and len(shares) != 1:
-        return "a job that counts cores stays within one node"
+        return "a job sized in cores must be on exactly one node"
     if spec.unit is SizeUnit.UNITS and spec.spread is Spread.TOGETHER and len(shares) != 1:
-        return f"its units are on {len(shares)} nodes: it wants them together"
+        return f"its units are on {len(shares)} nodes, but the job requires all units on one node"
     return ""
 
 

@@ -56,17 +56,17 @@ def jobs_there(state: State, node: Node) -> list[Job]:
 def obstacle(state: State, node: Node) -> str:
     """Why a node cannot be given back now, for people; empty if it can."""
     if not node.reachable or node.state is not NodeState.UP or node.spec is None:
-        return "it does not answer as it should"
+        return "the node is not up and reachable"
     jobs = [job.job_id for job in jobs_there(state, node)]
     jobs += [job_id for job_id in node.foreign if job_id not in jobs]
     if jobs:
-        return f"jobs there have to end first: {', '.join(jobs[:10])}"
+        return f"jobs on the node must end first: {', '.join(jobs[:10])}"
     need_uw = state.ledger.increase_uw(node.node_id, originals_uw(node, node.spec))
     free_uw = state.ledger.free_uw
     if need_uw <= free_uw:
         return ""
     return (
-        f"its original limits may draw {need_uw / 1e6:.1f} W more than now, "
+        f"restoring its original limits needs {need_uw / 1e6:.1f} W more; "
         f"{free_uw / 1e6:.1f} W of the budget are free"
     )
 

@@ -142,7 +142,7 @@ class PowerLedger:
         )
         if account.charge_uw > self.room_uw:
             raise LedgerError(
-                f"node {node_id} needs {account.charge_uw} uW but {self.room_uw} uW are free",
+                f"node {node_id} needs {account.charge_uw} uW, but {self.room_uw} uW are free",
             )
         before_uw = self._charge_uw(node_id)
         self.accounts[node_id] = account
@@ -175,7 +175,9 @@ class PowerLedger:
         """Charges caps on their way. Raises LedgerError for a raise that does not fit."""
         increase = self.increase_uw(node_id, caps_uw)
         if increase > 0 and increase > self.room_uw:
-            raise LedgerError(f"raise of {increase} uW on {node_id} exceeds {self.room_uw} uW free")
+            raise LedgerError(
+                f"raising {node_id} by {increase} uW exceeds the free {self.room_uw} uW"
+            )
         before_uw = self._charge_uw(node_id)
         for name, cap_uw in caps_uw.items():
             zone = self.accounts[node_id].zones[name]

@@ -166,7 +166,7 @@ def _started(state: State, event: ev.CoordinatorStarted, now_ns: int) -> list[ac
         node_events.lose_contact(state, node, now_ns)
         node.lease_until_ns = now_ns + longest_ns
         if node.state is not NodeState.REFUSED:
-            node.message = "not heard of since the coordinator started"
+            node.message = "no contact since the coordinator started"
     for job in state.placed():
         for rank in job.ranks.values():
             rank.signalled, rank.stopping, rank.retry_ns = False, False, 0
@@ -185,7 +185,10 @@ def _restored(state: State, event: ev.JournalRestored, now_ns: int) -> list[act.
             state.index.displace(job)
             job.state, job.target = JobState.HELD, None
             job.ranks.clear()
-            job.reason = "of a backup, it may have run since: release it to start it, or cancel it"
+            job.reason = (
+                "restored from a backup, so the job may have run since; release it to start it, "
+                "or cancel it"
+            )
     return []
 
 
@@ -221,7 +224,7 @@ def _retired(state: State, event: ev.NodeRetired, now_ns: int) -> list[act.Actio
     state.index.retired[event.node_id] = node
     if node.reachable:
         node_events.lose_contact(state, node, now_ns)
-    node.message = "not in the configuration any more"
+    node.message = "removed from the configuration"
     return node_events.pass_time(state, now_ns)
 
 
@@ -252,7 +255,7 @@ def _accepted(state: State, event: ev.PlanAccepted, now_ns: int) -> list[act.Act
     for waiting in event.waiting:
         _explain(state, waiting)
     for refusal in event.refusals:
-        _postpone(state, refusal.job_id, f"left out of the last plan: {refusal.reason}")
+        _postpone(state, refusal.job_id, f"omitted from the last plan: {refusal.reason}")
     if event.refusals:
         state.revisit_ns = state.revisit_ns or now_ns + state.settings.retry_ns
     # Jobs are looked up: this may be a replay by other rules, for which one has ended.

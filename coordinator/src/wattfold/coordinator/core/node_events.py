@@ -65,8 +65,8 @@ def _outside(state: State, node: Node, spec: NodeSpec) -> str:
         rank = job.ranks.get(node.node_id)
         if rank is not None and not rank.occupied <= spec.cpus:
             return (
-                f"came back with the cores {spec.cpus}, but job {job.job_id} is on "
-                f"{rank.occupied}: restart its agent with the cores it had"
+                f"returned with cores {spec.cpus}, but job {job.job_id} uses cores "
+                f"{rank.occupied}; restart the agent with the previous cores"
             )
     return ""
 
@@ -117,7 +117,7 @@ def pass_time(state: State, now_ns: int) -> list[act.Action]:
             node.state = NodeState.DOWN
             if node.unleased:
                 continue  # Nothing lowers its limits any more.
-            node.message = f"its lease has run out; {node.message}"
+            node.message = f"its lease has expired; {node.message}"
             settled_ns = {zone.name: now_ns + zone.window_ns for zone in node.spec.zones}
             state.ledger.fall_to_floor(node.node_id, _floors(node.spec), settled_ns)
             freed, state.plan_needed = True, "node down"
@@ -139,7 +139,7 @@ def pass_time(state: State, now_ns: int) -> list[act.Action]:
 
 def _remove(state: State, node: Node, now_ns: int) -> list[act.Action]:
     """Takes a retired node out of the ledger; what ran there is lost."""
-    why = f"its node {node.node_id} was taken out of the configuration"
+    why = f"its node {node.node_id} was removed from the configuration"
     out = found_processes.lose_jobs(state, node, why, now_ns)
     state.ledger.close(node.node_id)
     del state.nodes[node.node_id]

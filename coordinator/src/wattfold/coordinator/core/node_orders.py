@@ -29,21 +29,19 @@ _FORGET = (NodeOrder.FORGET_UNPOWERED, NodeOrder.FORGET_OUTSIDE)
 
 def refusal(node: Node, order: NodeOrder) -> str:
     """Why an order makes no sense for a node as it is, for people; empty if it does."""
-    resume = f"`wattfold node resume {node.node_id}` takes it in again"
+    resume = f"`wattfold node resume {node.node_id}` returns it to service"
     if order is NodeOrder.DRAIN and node.duty not in IN_SERVICE:
-        return f"it is {_where(node)}: no job is there; {resume}"
+        return f"the node is {_where(node)} and has no jobs to drain; {resume}"
     if order is NodeOrder.LEAVE and node.duty in FORGOTTEN:
         return f"it is {_where(node)}; {resume}"
     if order is NodeOrder.LEAVE and not node.admitted:
-        return (
-            "it is outside the ledger: its limits are no part of the sum, so nothing is given back"
-        )
+        return "the node is outside the ledger, so it has no charged power to release"
     if order is NodeOrder.FORGET_UNPOWERED and node.reachable:
         out = node.duty is Duty.LEFT
-        return "it answers, so it has power: " + (
-            "switch it off, or say that what it draws is no part of this budget (--outside-budget)"
+        return "the node answers, so it has power: " + (
+            "switch it off, or declare its power to be outside this budget (--outside-budget)"
             if out
-            else "let it leave first (`wattfold node leave`)"
+            else "release it first with `wattfold node leave`"
         )
     if order is NodeOrder.FORGET_OUTSIDE:
         return _not_out(node)
@@ -51,7 +49,7 @@ def refusal(node: Node, order: NodeOrder) -> str:
 
 
 def _where(node: Node) -> str:
-    return "forgotten" if node.duty in FORGOTTEN else f"given back ({node.duty.value})"
+    return "removed from the ledger" if node.duty in FORGOTTEN else f"released ({node.duty.value})"
 
 
 def _not_out(node: Node) -> str:
@@ -59,11 +57,11 @@ def _not_out(node: Node) -> str:
     if node.duty is Duty.LEFT or node.duty is Duty.OUTSIDE:
         return ""
     if node.reachable:
-        return "it answers and has not left: let it leave first (`wattfold node leave`)"
+        return "the node answers and has not left; release it first with `wattfold node leave`"
     if node.state is NodeState.SILENT:
         return (
-            "its lease may still hold: wait until it is down, or say that it has no power "
-            "(--no-power) if that is so"
+            "its lease may still be valid; wait until the node is down, or use --no-power "
+            "if it has no power"
         )
     return ""
 
@@ -122,7 +120,9 @@ def _forget(state: State, node: Node, event: ev.NodeOrdered, now_ns: int) -> lis
     unpowered = event.order is NodeOrder.FORGET_UNPOWERED
     account = state.ledger.accounts.get(node.node_id)
     _put_back(state, node)
-    why = f"its node {node.node_id} was forgotten: {event.reason or 'no reason given'}"
+    why = (
+        f"its node {node.node_id} was removed from the ledger: {event.reason or 'no reason given'}"
+    )
     out = found_processes.lose_jobs(state, node, why, now_ns)
     if unpowered:
         node.read_uw = {}
@@ -151,7 +151,9 @@ def leave_answered(state: State, event: reports.LeaveAnswered, now_ns: int) -> l
     if node.duty is not Duty.RESTORING:
         return []
     failed = [f"{reading.zone}: {reading.error}" for reading in event.caps if reading.error]
-    node.message = f"not all limits could be put back: {'; '.join(failed)}" if failed else ""
+    node.message = (
+        f"some original limits could not be restored: {'; '.join(failed)}" if failed else ""
+    )
     if failed:
         node.caps_retry_ns = now_ns + state.settings.retry_ns
     else:
@@ -166,7 +168,7 @@ def leave_failed(state: State, event: reports.LeaveFailed, now_ns: int) -> list[
         return []
     node.caps_request = ""
     node.caps_retry_ns = now_ns + state.settings.retry_ns
-    node.message = f"it has not left yet: {event.reason}"
+    node.message = f"the node has not left yet: {event.reason}"
     state.ledger.lose(node.node_id, cap_events.seen_by_ns(state, now_ns))
     if event.refused and node.duty is Duty.RESTORING:
         # It is as it was: its leases go on until it can leave.

@@ -23,9 +23,9 @@ from wattfold.coordinator.core.state import State
 def victim_refusal(job: Job) -> str:
     """Why a job cannot be pre-empted for anybody, for people; empty if it can."""
     if not job.spec.preemptable:
-        return "it was submitted without --preemptable"
+        return "the job was submitted without --preemptable"
     if job.state not in (JobState.STARTING, JobState.RUNNING):
-        return f"it is {job.state.value}"
+        return f"the job is {job.state.value}"
     return requeue_refusal(job)
 
 
@@ -33,14 +33,16 @@ def refusal(state: State, one: Preemption) -> str:
     """Why a job cannot be pre-empted for another one, for people; empty if it can."""
     job, waits = state.index.open.get(one.job_id), state.index.open.get(one.for_job)
     if job is None:
-        return "it has ended"
+        return "the job has ended"
     if one.for_job == NOBODY:
-        return victim_refusal(job) if job.spec.epochs else "it is no training job (--epochs)"
+        return (
+            victim_refusal(job) if job.spec.epochs else "the job is not a training job (--epochs)"
+        )
     if waits is None or not _waits(waits):
-        return f"job {one.for_job} does not wait any more"
+        return f"job {one.for_job} no longer waits"
     queue = state.queues.get(waits.spec.queue)
     if queue is None or job.spec.queue not in queue.preempts:
-        return f"queue {waits.spec.queue!r} does not pre-empt queue {job.spec.queue!r}"
+        return f"queue {waits.spec.queue!r} does not preempt queue {job.spec.queue!r}"
     return victim_refusal(job)
 
 
@@ -68,7 +70,7 @@ def started(state: State, job: Job) -> None:
     """A job starts: those that were pre-empted for it may, too."""
     job.yields_to = NOBODY
     if job.preempts:
-        job.preempts, state.plan_needed = False, "a job has started that others made way for"
+        job.preempts, state.plan_needed = False, "preempting job started"
 
 
 def yields(state: State, job: Job) -> bool:

@@ -71,21 +71,21 @@ def _unfit(state: State, node: Node, like: NodeSpec | None, spec: JobSpec, *, fi
     """Why a Charm++ job that spans nodes cannot have PEs on a node; empty if it can."""
     mine = node.spec
     if mine is None or like is None or not (node.usable and node.reachable and node.takes_jobs):
-        return f"node {node.node_id} does not take jobs now"
+        return f"node {node.node_id} does not accept jobs now"
     kept = [one for one in state.reservations.values() if node.node_id in one.nodes]
     if not first and not all(one.admits(spec) for one in kept):
-        return f"node {node.node_id} is kept for a reservation"
+        return f"node {node.node_id} is in a reservation that excludes the job"
     if spec.reservation and not kept:
-        return f"node {node.node_id} is not in its reservation"
+        return f"node {node.node_id} is not in the reservation of the job"
     if node.dead_zones or not {*spec.features} <= {*node.all_features}:
-        return f"node {node.node_id} has not what it asks for"
+        return f"node {node.node_id} has a failed power zone or lacks a requested feature"
     if len(mine.cpus) != len(like.cpus):
         return (
-            f"a processor map spans nodes with as many cores each: {node.node_id} has "
-            f"{len(mine.cpus)}, {like.node_id} {len(like.cpus)}"
+            f"a processor map needs nodes with equal numbers of cores: {node.node_id} has "
+            f"{len(mine.cpus)}, {like.node_id} has {len(like.cpus)}"
         )
     if not first and not mine.steps_address:
-        return f"node {node.node_id} takes no steps (steps_listen of its agent)"
+        return f"node {node.node_id} does not accept job steps; set steps_listen of its agent"
     return ""
 
 
@@ -103,12 +103,12 @@ def wrong_nodes(wanted: Assignment, job: Job, state: State) -> str:
     nodes = [share.node_id for share in wanted.shares]
     for node_id in nodes:
         if node_id not in job.reach:
-            return f"it has PEs on {', '.join(job.reach)} only, not on {node_id}"
+            return f"the job has PEs only on {', '.join(job.reach)}, not on {node_id}"
         held = job.target is not None and job.target.on(node_id)
         if not held and not state.nodes[node_id].takes_jobs:
             return f"node {node_id} is {state.nodes[node_id].duty.value}"
     if job.reach[0] not in nodes:
-        return f"its program was started on {job.reach[0]}, which stays its own"
+        return f"the program was started on {job.reach[0]}, so the job must keep this node"
     return ""
 
 
@@ -171,7 +171,7 @@ def confirmed(
         rank.pe_map = pe_map if applied else b""
         if not applied:
             rank.retry_ns = now_ns + state.settings.retry_ns
-            job.reason = "its program has not followed its processor map yet"
+            job.reason = "the program has not applied its processor map yet"
         return
     rank.resident, rank.unsure = resident and not rank.held, False
     if resident:

@@ -1,6 +1,6 @@
-"""Events that agents report: their node, its caps and processes, and how commands ended.
+"""Events that agents report: their node, its caps and processes, and the outcome of commands.
 
-A command has one of each ending: it was obeyed, it was refused, or nobody knows.
+A command has one of three outcomes: the agent obeyed, the agent refused, or the outcome is unknown.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from wattfold.coordinator.core.node import NodeSpec
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ZoneReading:
-    """A cap read back from a node, and after how long it holds on average.
+    """A cap read back from a node, and the time after which it holds on average.
 
-    ``not_held_uw``: the mean power of a zone that draws more than its cap, as far as was told.
-    ``original_uw``: the most it may draw once its original limit is put back, 0 = not told.
+    ``not_held_uw`` is the reported mean power of a zone that exceeds its cap, otherwise 0.
+    ``original_uw`` is the maximum power of the zone under its original limit, 0 = not reported.
     """
 
     zone: ZoneName
@@ -31,9 +31,9 @@ class ZoneReading:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessReading:
-    """A process an agent has: running on ``cpus``, or ended and not yet forgotten.
+    """A process that an agent reports: running on ``cpus``, or ended and not yet forgotten.
 
-    ``attempt`` 0: not told, by an agent of an earlier version.
+    ``attempt`` 0: the agent is of an earlier version and does not report the attempt.
     """
 
     job_id: JobId
@@ -52,22 +52,22 @@ class ProcessReading:
     suspended: bool = False
     saving: Saving = Saving.UNKNOWN
     snapshot_bytes: int = 0
-    """Of one that was told to save: how much there is in its snapshot folder; 0 = not known."""
+    """Size of the snapshot folder after the process was asked to save; 0 = unknown."""
     resident: bool = False
-    """It holds no core of the node."""
+    """Whether the job holds no core of this node."""
     epochs_saved: int = -1
-    """Of a training: epochs in its snapshot; -1 = not told."""
+    """Epochs in the snapshot of a training job; -1 = not reported."""
     epochs_timed: int = 0
+    """Epochs of this attempt that ``epoch_mean_ns`` is the mean of."""
     epoch_mean_ns: int = 0
-    """What so many of them, of this attempt, took in the mean."""
     gpu_energy_uj: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeConnected:
-    """An agent answered: what its node is, the caps it enforces and the processes it has.
+    """An agent answered with the facts of its node, its enforced caps and its processes.
 
-    ``left``: it enforces nothing, its original limits hold.
+    ``left``: the agent enforces nothing. The original limits are in force.
     """
 
     spec: NodeSpec
@@ -78,7 +78,7 @@ class NodeConnected:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeSilent:
-    """An agent does not answer."""
+    """An agent stopped answering, or its node has a new address."""
 
     node_id: NodeId
     reason: str
@@ -86,7 +86,7 @@ class NodeSilent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaseRenewed:
-    """An agent took a lease; ``caps`` are enforced now."""
+    """An agent accepted a lease and reported the enforced ``caps``."""
 
     node_id: NodeId
     request_id: str
@@ -95,7 +95,7 @@ class LeaseRenewed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaseUnconfirmed:
-    """A renewal got no answer: the agent may or may not have it."""
+    """A lease renewal got no answer. The lease may or may not be in force."""
 
     node_id: NodeId
     request_id: str
@@ -104,7 +104,7 @@ class LeaseUnconfirmed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CapsAnswered:
-    """An agent read its caps back after a command."""
+    """An agent reported the caps that it read back after a command."""
 
     node_id: NodeId
     request_id: str
@@ -113,7 +113,7 @@ class CapsAnswered:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CapsUnconfirmed:
-    """A cap command got no answer: it may or may not hold."""
+    """A cap command got no answer. The caps may or may not be in force."""
 
     node_id: NodeId
     request_id: str
@@ -122,7 +122,7 @@ class CapsUnconfirmed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaveAnswered:
-    """An agent has put original limits back. A reading with an error is of a zone that has not."""
+    """An agent restored original limits. A reading with an error means that its zone failed."""
 
     node_id: NodeId
     request_id: str
@@ -131,7 +131,7 @@ class LeaveAnswered:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaveFailed:
-    """A command to leave was refused, or got no answer and may or may not have been obeyed."""
+    """An agent refused a command to leave, or did not answer it."""
 
     node_id: NodeId
     request_id: str
@@ -141,7 +141,7 @@ class LeaveFailed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CapsNotHeld:
-    """All zones of a node that draw more than their caps, and their mean powers, microwatts."""
+    """Zones of a node draw more than their caps. The event lists all of them, with mean power."""
 
     node_id: NodeId
     powers_uw: tuple[tuple[ZoneName, int], ...]
@@ -149,7 +149,7 @@ class CapsNotHeld:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MaskConfirmed:
-    """A job is on exactly these cores of a node; more than it was sent to: it does not leave."""
+    """A job runs on exactly these cores of a node. Extra cores are cores that it did not leave."""
 
     node_id: NodeId
     job_id: JobId
@@ -157,22 +157,21 @@ class MaskConfirmed:
     confined: bool
     attempt: int = 0
     resident: bool = False
-    """It was to hold none, and is confined to where others may be."""
+    """Whether the job holds no core here and is confined to a core that other jobs may hold."""
     processor_map: bytes = b""
     map_applied: bool = False
-    """Whether the map that was sent is in force, with no object outside of it."""
+    """Whether the processor map is in force and no object is outside of it."""
     took_ns: int = 0
-    """From telling the program until it had followed; 0 = it was not told, or has not."""
+    """Time from the request until the program followed; 0 = no request, or it has not followed."""
     stalled_ns: int = -1
-    """How long it got nowhere while its objects moved to a map that is new to it; -1 = there was
-    none."""
+    """Time without progress while objects moved to a new map; -1 = no new map."""
     moved_bytes: int = -1
-    """Bytes of these objects; -1 = it does not say."""
+    """Bytes of the moved objects; -1 = not reported."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MaskFailed:
-    """A mask change was refused or got no answer."""
+    """An agent refused a change of mask, or did not answer it."""
 
     node_id: NodeId
     job_id: JobId
@@ -182,7 +181,7 @@ class MaskFailed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TerminateFailed:
-    """An order to end a job was refused (the process is not there, say) or got no answer."""
+    """An agent refused a command to end a job, or did not answer it."""
 
     node_id: NodeId
     job_id: JobId
@@ -193,7 +192,7 @@ class TerminateFailed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SuspensionConfirmed:
-    """The processes of a job on a node are stopped, or go on."""
+    """The processes of a job on a node are suspended, or running again."""
 
     node_id: NodeId
     job_id: JobId
@@ -203,7 +202,7 @@ class SuspensionConfirmed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SuspensionFailed:
-    """A command to stop a job, or to let it go on, was refused or got no answer."""
+    """An agent refused a command to suspend or resume a job, or did not answer it."""
 
     node_id: NodeId
     job_id: JobId
@@ -213,7 +212,7 @@ class SuspensionFailed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobLaunched:
-    """A process of a job runs on a node. ``attempt`` 0 as in all events: of whichever there is."""
+    """A process of a job runs on a node. In all events, ``attempt`` 0 means the current attempt."""
 
     node_id: NodeId
     job_id: JobId
@@ -223,7 +222,7 @@ class JobLaunched:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaunchFailed:
-    """A process could not be started. ``permanent``: trying again will not help."""
+    """A process could not be started. If ``permanent``, a retry will fail as well."""
 
     node_id: NodeId
     job_id: JobId
@@ -234,7 +233,7 @@ class LaunchFailed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessEnded:
-    """The process of a job on a node is gone."""
+    """The process of a job on a node ended, or was lost."""
 
     node_id: NodeId
     process: ProcessReading

@@ -52,7 +52,7 @@ class Reservation:
     def refusal(self, user: str, queue: str) -> str:
         """Why an account may not name it for a job of a queue, for people; empty if it may."""
         if self.maintenance:
-            return f"{self.name} is a maintenance window: no job runs in it"
+            return f"{self.name} is a maintenance window; no job may use it"
         if self._takes(user, queue):
             return ""
         whose = [f"of {', '.join(self.users)}"] if self.users else []
@@ -148,9 +148,11 @@ class Windows:
         for node_id in nodes:
             one = self.obstacle(spec, node_id, begin_ns, end_ns)
             if one is not None:
-                return f"node {node_id} is {'reserved for' if one.maintenance else 'of'} {one}"
+                return (
+                    f"node {node_id} {'is reserved for' if one.maintenance else 'belongs to'} {one}"
+                )
             if spec.reservation and node_id not in self._named[spec.reservation].nodes:
-                return f"node {node_id} is none of reservation {spec.reservation}"
+                return f"node {node_id} is not in reservation {spec.reservation}"
         return ""
 
     def _outside(self, spec: JobSpec, begin_ns: int, end_ns: int) -> str:
@@ -158,10 +160,10 @@ class Windows:
         if own is None:
             return f"reservation {spec.reservation} is over or was cancelled"
         if begin_ns < own.start_ns:
-            return f"{own} has not begun"
+            return f"{own} has not started"
         if end_ns > own.end_ns + SLACK_NS:
             left_s, takes_s = (own.end_ns - begin_ns) / 1e9, (end_ns - begin_ns) / 1e9
-            return f"is taken to run {takes_s:.0f} s, of {own} {left_s:.0f} s are left"
+            return f"is expected to run {takes_s:.0f} s, but only {left_s:.0f} s of {own} remain"
         return ""
 
     def _inside(self, spec: JobSpec, node_id: NodeId, begin_ns: int, end_ns: int) -> bool:

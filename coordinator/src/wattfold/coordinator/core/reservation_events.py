@@ -73,7 +73,7 @@ def without_right(state: State, one: Reservation) -> list[Job]:
 
 def _begin(state: State, one: Reservation, now_ns: int) -> list[act.Action]:
     state.begun.append(one.name)
-    _changed(state, one, "reservation begins")
+    _changed(state, one, "reservation started")
     out: list[act.Action] = []
     for job in without_right(state, one):
         if job.state is JobState.STARTING and not job.ranks:
@@ -88,7 +88,7 @@ def _end(state: State, job: Job, one: Reservation, now_ns: int) -> list[act.Acti
     """Back to the queue where it may be started again, with its time for a snapshot."""
     if not requeue_refusal(job):
         order = Requeue(
-            why=f"makes way for {one}",
+            why=f"yields to {one}",
             signal=job.spec.snapshot_signal,
             grace_ns=job.spec.snapshot_grace_ns,
         )

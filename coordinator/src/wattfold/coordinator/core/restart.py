@@ -72,7 +72,7 @@ def go_on(state: State, job: Job, now_ns: int) -> None:
     job.owed = done if told else -1.0
     lacking = lacks(state, job, following)
     if lacking:
-        job.reason = f"ended to be restarted with {amount(job, following)}, but {lacking}"
+        job.reason = f"ended for a restart with {amount(job, following)}, but {lacking}"
         return
     job.state, job.target = JobState.STARTING, following
     job.ordered_ns, job.ran_ns, job.resized_ns = ordered_ns, ran_ns, now_ns
@@ -91,15 +91,17 @@ def _remark(ends: list[RankEnd]) -> str:
     """What people should know of how it has saved."""
     savings = {end.saving for end in ends}
     if Saving.KILLED in savings:
-        return "; killed, as it had not ended within its grace time: on from its last snapshot"
+        return (
+            "; killed because it did not end within its grace time; resumes from its last snapshot"
+        )
     if any(end.lost for end in ends):
-        return "; a process of it was lost: on from its last snapshot"
+        return "; lost a process; resumes from its last snapshot"
     if savings == {Saving.SAVED} or Saving.SAVED in savings or Saving.UNKNOWN in savings:
         return ""
     code = next((end.exit_code for end in ends if end.exit_code), 0)
     if not code:
-        return "; whether it has saved is not known: on from its last snapshot"
-    return f"; it has saved nothing (exit status {code}): on from its last snapshot"
+        return "; it is unknown whether a snapshot was saved; resumes from the last known snapshot"
+    return f"; saved no snapshot (exit status {code}); resumes from its last snapshot"
 
 
 def _ran_ns(job: Job) -> int:

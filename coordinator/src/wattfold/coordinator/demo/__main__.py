@@ -65,8 +65,20 @@ class _Setup:
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
-@click.option("--examples", type=click.Path(path_type=Path), required=True, hidden=True)
-@click.option("--shim", type=click.Path(path_type=Path), required=True, hidden=True)
+@click.option(
+    "--examples",
+    type=click.Path(path_type=Path),
+    required=True,
+    hidden=True,
+    help="Folder with the built example programs.",
+)
+@click.option(
+    "--shim",
+    type=click.Path(path_type=Path),
+    required=True,
+    hidden=True,
+    help="Shared library of the OpenMP shim.",
+)
 @click.option("--real", is_flag=True, help="Use the RAPL zones of this machine. Needs root.")
 @click.option(
     "--out",

@@ -1,7 +1,7 @@
-"""Measure resizes of Charm++ programs and write the figures to a file.
+"""Measures Charm++ programs that are resized, and writes the figures to a file.
 
-`wattfold reproduce equipartition --all` runs this program and reports the figures. The folder
---work keeps each finished part, so that an interrupted run continues with the next part.
+`wattfold reproduce equipartition --all` calls this, and reports what came out. What is measured is
+kept by parts in the folder --work: a run that was stopped goes on where it was.
 """
 
 from __future__ import annotations
@@ -23,11 +23,23 @@ _INTERRUPTED = 130
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
-@click.option("--out", type=click.Path(path_type=Path, dir_okay=False), required=True)
-@click.option("--work", type=click.Path(path_type=Path, file_okay=False), required=True)
-@click.option("--quick", is_flag=True, help="Take fewer and shorter measurements.")
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path, dir_okay=False),
+    required=True,
+    help="File for the measurements.",
+)
+@click.option(
+    "--work",
+    type=click.Path(path_type=Path, file_okay=False),
+    required=True,
+    help="Folder for working files.",
+)
+@click.option(
+    "--quick", is_flag=True, help="Run a short version of all trials, not the evaluation."
+)
 def main(out: Path, work: Path, quick: bool) -> None:
-    """Run the trials in the folder --work and write the figures to --out."""
+    """Runs the trials in the folder --work, and writes the figures to --out."""
     interruption = Interruption()
 
     def interrupt(number: int, frame: object) -> None:

@@ -1,6 +1,6 @@
-"""A Charm++ job on two nodes shrinks to one for an arriving job, and expands again.
+"""A Charm++ job over two nodes gives one back to a job that comes, and takes it again.
 
-It runs on a separate site under equipartition, because jobs on cores share the nodes of the others.
+On a site of its own under equipartition; in the other parts jobs on cores share the nodes.
 """
 
 from __future__ import annotations
@@ -19,15 +19,17 @@ GUEST = ("sleep", "1")
 
 
 def show(folder: Path, interruption: Interruption, tell: Callable[[str], None]) -> None:
-    """Run the job and report each change in a line. Raises RunError, SiteError, CliError."""
+    """Runs it, and tells every change in a line. Raises RunError, SiteError, CliError."""
     with LoadSite(2, folder, interruption) as site:
         job = site.submit("charm", (1, 2), LOAD)
         tell(f"a Charm++ job runs on {_state(site.on(job, 2))}")
         guest = site.run("guest", GUEST)
-        tell(f"a job for one node arrives; the Charm++ job shrinks to {_state(site.on(job, 1))}")
-        tell(f"the new job runs on {', '.join(_running_on(site, guest))}")
+        tell(
+            f"a job for one node arrives; the first job releases a node: {_state(site.on(job, 1))}"
+        )
+        tell(f"the other job runs on {', '.join(_running_on(site, guest))}")
         site.until("the end of the other job", lambda: _one(site, guest).state in ENDED)
-        tell(f"the new job ends; the Charm++ job expands to {_state(site.on(job, 2))}")
+        tell(f"it has ended; the first job gets the node again: {_state(site.on(job, 2))}")
         site.end(job)
         check_result(job, LOAD)
         tell("the result equals that of an undisturbed run" + _cost(site, "charm"))
@@ -56,12 +58,12 @@ def _state(job: pb.Job) -> str:
 
 
 def _cost(site: LoadSite, app: str) -> str:
-    """Return the mean stall of an application per resize, as text."""
+    """What changes of its nodes have cost an application."""
     costs = [cost for one in site.client.list_profiles(app).profiles for cost in one.resize_costs]
     if not costs:
         return ""
     stalled_ms = costs[0].stalled_ns / NS_PER_S * 1e3
-    return f"; each resize stalled the job for {stalled_ms:.0f} ms on average"
+    return f"; a change of its nodes stalled it for {stalled_ms:.0f} ms on average"
 
 
 def check_result(job: LoadJob, load: Load) -> None:
@@ -71,4 +73,6 @@ def check_result(job: LoadJob, load: Load) -> None:
     steps = int(end[1]) if end else 0
     right = load.blocks * (steps * sum(range(load.work)) + sum(range(steps)))
     if end is None or int(end[2]) != right:
-        raise RunError(f"job {job.job_id} came to {end[2] if end else 'nothing'}, not to {right}")
+        raise RunError(
+            f"job {job.job_id} resulted in {end[2] if end else 'nothing'}, expected {right}"
+        )

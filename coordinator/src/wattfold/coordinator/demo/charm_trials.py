@@ -150,7 +150,7 @@ class Trials:
             known = site.client.list_profiles("resize").profiles
             return known[0].resize_costs[0] if known and known[0].resize_costs else None
 
-        cost = site.until("what it has cost", seen)
+        cost = site.until("the cost of the resize", seen)
         return ResizeTime(
             pes_from=pes if size < pes else pes // 2,
             pes_to=size,
@@ -174,7 +174,7 @@ class Trials:
                 found.append(self._loads(site, job, pid, program))
                 if work == LONG_WORK:
                     job.idle.touch()
-                    site.until("it stands still", lambda job=job: _stands(job))  # type: ignore[misc]
+                    site.until("no more steps", lambda job=job: _stands(job))  # type: ignore[misc]
                     found.insert(0, self._loads(site, job, pid, "no steps"))
                     job.idle.unlink()
                 site.end(job)

@@ -183,7 +183,7 @@ def _views(client: CoordinatorClient) -> Iterator[pb.ClusterView]:
 def _stalled(jobs: Sequence[pb.Job]) -> RunError:
     job = next(job for job in jobs if job.state not in ENDED)
     return RunError(
-        f"nothing has run for {STALLED_S:.0f} s: job {job.job_id} ({job.spec.name}) waits, "
+        f"no job has run for {STALLED_S:.0f} s: job {job.job_id} ({job.spec.name}) waits, "
         f"{job.reason}",
     )
 

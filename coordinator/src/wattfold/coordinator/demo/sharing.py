@@ -200,12 +200,34 @@ def _interruptible(interruption: runner.Interruption) -> Callable[[int, object],
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
-@click.option("--examples", type=click.Path(path_type=Path), required=True)
-@click.option("--shim", type=click.Path(path_type=Path), required=True)
-@click.option("--out", type=click.Path(path_type=Path, dir_okay=False), required=True)
-@click.option("--work", type=click.Path(path_type=Path, file_okay=False), required=True)
-@click.option("--quick", is_flag=True, help="Less of all of it, for a look.")
-@click.option("--seeds", type=click.IntRange(1, 1000), help="Of the jobs drawn.")
+@click.option(
+    "--examples",
+    type=click.Path(path_type=Path),
+    required=True,
+    help="Folder with the built example programs.",
+)
+@click.option(
+    "--shim",
+    type=click.Path(path_type=Path),
+    required=True,
+    help="Shared library of the OpenMP shim.",
+)
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path, dir_okay=False),
+    required=True,
+    help="File for the measurements.",
+)
+@click.option(
+    "--work",
+    type=click.Path(path_type=Path, file_okay=False),
+    required=True,
+    help="Folder for working files.",
+)
+@click.option(
+    "--quick", is_flag=True, help="Run a short version of all trials, not the evaluation."
+)
+@click.option("--seeds", type=click.IntRange(1, 1000), help="Number of seeds for the drawn jobs.")
 def main(examples: Path, shim: Path, out: Path, work: Path, quick: bool, seeds: int | None) -> None:
     """Runs the jobs in the folder --work, and writes what was measured to --out."""
     interruption = runner.Interruption()

@@ -21,10 +21,28 @@ _INTERRUPTED = 130
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
-@click.option("--out", type=click.Path(path_type=Path, dir_okay=False), required=True)
-@click.option("--work", type=click.Path(path_type=Path, file_okay=False), required=True)
-@click.option("--scale", type=float, required=True, help="Seconds of the paper for one.")
-@click.option("--jobs", type=click.IntRange(1, len(TABLE_V)), default=len(TABLE_V))
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path, dir_okay=False),
+    required=True,
+    help="File for the measurements.",
+)
+@click.option(
+    "--work",
+    type=click.Path(path_type=Path, file_okay=False),
+    required=True,
+    help="Folder for working files.",
+)
+@click.option(
+    "--scale", type=float, required=True, help="Seconds of the paper per second of the run."
+)
+@click.option(
+    "--jobs",
+    type=click.IntRange(1, len(TABLE_V)),
+    default=len(TABLE_V),
+    show_default=True,
+    help="Number of jobs of Table V to run.",
+)
 def main(out: Path, work: Path, scale: float, jobs: int) -> None:
     """Runs the first so many jobs in the folder --work, and writes the figures to --out."""
     interruption = Interruption()

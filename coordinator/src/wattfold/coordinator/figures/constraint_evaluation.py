@@ -29,15 +29,15 @@ _COLORS = {
     PREDICTED: "#56B4E9",
 }
 _PANELS = (("wqt", "WQT", 1.0), ("nl", "NL, late jobs", 1.0), ("tr_s", "TR, h", 1 / 3600))
-_TIMES = (("ao_s", "mean decision, ms", 1e3), ("ao_max_s", "greatest decision, ms", 1e3))
+_TIMES = (("ao_s", "longest decision, ms", 1e3), ("ao_max_s", "greatest decision, ms", 1e3))
 
 
 def draw(findings: Findings, folder: Path) -> list[Path]:
     """Waits, and times of decisions. Returns the files. Raises OSError and LogError."""
-    note = "QUICK: few instances, not the evaluation" if findings.plan.quick else "less is better"
+    note = "QUICK: few instances, not the evaluation" if findings.plan.quick else "lower is better"
     written = []
     for name, panels, title in (
-        ("waits", _PANELS, "Waits against what queues promise"),
+        ("waits", _PANELS, "Waits relative to the expected waits of queues"),
         ("decisions", _TIMES, "Times of decisions"),
     ):
         path = folder / f"{name}.png"

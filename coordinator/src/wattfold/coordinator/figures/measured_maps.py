@@ -10,7 +10,7 @@ from wattfold.coordinator.figures.simulation_style import figure_of, only_value_
 from wattfold.coordinator.simulation.experiments.equipartition.measured import Measured
 
 _COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7")
-_NOTE = "QUICK: a look, no evaluation"
+_NOTE = "QUICK: a preview, not the evaluation"
 
 
 def draw_resizes(measured: Measured, folder: Path) -> list[Path]:

@@ -26,7 +26,7 @@ from wattfold.coordinator.simulation.results.intervals import Interval
 
 _LOOKS = {
     BASELINE_MAX: ("#000000", "baseline", "o"),
-    BASELINE_MIN: ("#7F7F7F", "baseline, least size", "s"),
+    BASELINE_MIN: ("#7F7F7F", "baseline, minimum size", "s"),
     "noMM": ("#CC79A7", "noMM", "v"),
     "noSE": ("#E69F00", "noSE", "^"),
     "wSE": ("#0072B2", "wSE", "D"),
@@ -195,7 +195,13 @@ def _two_axes(figure: Figure, points: Sequence[Point], label: str) -> None:
     right.spines["right"].set_visible(True)
     for axes, measure, look, style, title in (
         (left, "completion_s", "wSE", "-", "mean completion time, min"),
-        (right, "completion_s_max", "naive", "--", "greatest completion time, min (dashed)"),
+        (
+            right,
+            "completion_s_max",
+            "naive",
+            "--",
+            "maximum completion time, min (dashed)",
+        ),
     ):
         _line(axes, _of(points, "wSE", measure), look, _MIN, style)
         axes.set_ylabel(title, color=_LOOKS[look][0])

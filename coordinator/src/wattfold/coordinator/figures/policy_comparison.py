@@ -63,7 +63,7 @@ def _draw(axes: Axes, runs: Sequence[Compared], line: ComparedMeasure) -> None:
         if place and math.isfinite(by):
             text += f"  ({by:.2f}x)"
         axes.text(length + reach * 0.03, place, text, va="center_baseline", fontsize=8.5)
-    arrow = "less is better" if line.better < 0 else "more is better"
+    arrow = "lower is better" if line.better < 0 else "higher is better"
     axes.set_title(scale.label(line.title), loc="left", fontsize=10)
     axes.set_xlabel(arrow, fontsize=8)
     axes.set_yticks(range(len(runs)), [shortened(run.policy, 22) for run in runs])

@@ -22,7 +22,7 @@ _WAITS, _ALONE, _SHARES = "#CCCCCC", "#0072B2", "#D55E00"
 def draw_shared(measured: Measured, folder: Path) -> list[Path]:
     """Sharing over static backfill, and the jobs of the first seed. Raises OSError and LogError."""
     path = folder / "real-programs.png"
-    note = "QUICK: a look, no evaluation" if measured.quick else "experiment d in miniature"
+    note = "QUICK: a preview, not the evaluation" if measured.quick else "experiment d in miniature"
     first = [measured.of(policy)[0] for policy in (STATIC, SHARED)]
     with figure_of(6.0, f"Real programs, static backfill and sharing\n{note}") as figure:
         grid = figure.add_gridspec(2, 2, width_ratios=(1, 2.2))

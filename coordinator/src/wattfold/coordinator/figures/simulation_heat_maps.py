@@ -108,7 +108,7 @@ def _draw(panels: Sequence[_Panel], held: Categories, title: str) -> Figure:
         axes = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
         for place, panel in enumerate(panels):
             _draw_panel(figure, axes[place], panel, held, _reach(panels))
-        axes[0].set_ylabel("nodes asked for")
+        axes[0].set_ylabel("requested nodes")
     return figure
 
 

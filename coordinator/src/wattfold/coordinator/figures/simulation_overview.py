@@ -171,7 +171,7 @@ def _legend(figure: Figure, watts: Axes, *, banded: bool) -> None:
     handles, labels = handles[::-1], labels[::-1]
     if banded:
         handles.append(Patch(facecolor="#888888", alpha=0.4))
-        labels.append("least to greatest (line: mean)")
+        labels.append("minimum to maximum (line: mean)")
     if handles:
         figure.legend(
             handles,

@@ -74,7 +74,7 @@ def save_figure(figure: Figure, path: Path) -> None:
     import matplotlib as mpl
 
     if path.suffix not in _NO_DATE:
-        raise ValueError(f"a picture is a .png, .svg or .pdf file, got {str(path)!r}")
+        raise ValueError(f"a plot must be a .png, .svg or .pdf file, got {str(path)!r}")
     with mpl.rc_context(_STYLE), whole_file(path) as stream:
         figure.savefig(stream, format=path.suffix[1:], dpi=DPI, metadata=_NO_DATE[path.suffix])
 

@@ -145,7 +145,7 @@ def _days(title: str, shared: dict[str, list[float]], static: dict[str, list[flo
         axes.set_ylim(bottom=0)
         right = axes.twinx()
         right.bar(shared["day"], shared["guests"], 1.0, color="#BBBBBB", alpha=0.7)
-        right.set_ylabel("jobs started beside mates (columns)")
+        right.set_ylabel("jobs started with mates (columns)")
         axes.set_zorder(right.get_zorder() + 1)
         axes.patch.set_visible(False)
         axes.legend(frameon=False)

@@ -147,14 +147,14 @@ def parse_series(text: str) -> EnergyPrice:
         times.append(time_s)
         prices.append(_number(price, f"line {number}") / MWH)
     if not times:
-        raise PriceError("no price in it: a line is 2024-05-01T00:00Z,90.1 (EUR/MWh)")
+        raise PriceError("no price found; a line is 2024-05-01T00:00Z,90.1 (EUR/MWh)")
     return EnergyPrice(tuple(times), tuple(prices))
 
 
 def _clock_s(clock: str, entry: str) -> float:
     hour, _, minute = clock.partition(":")
     if not (hour.isdigit() and (minute or "0").isdigit()):
-        raise PriceError(f"{entry!r}: a time of the day and a price, as 7:00 0.24")
+        raise PriceError(f"{entry!r}: expected a time of day and a price, such as 7:00 0.24")
     if int(hour) > 23 or int(minute or 0) > 59:
         raise PriceError(f"{entry!r}: times of a day are within 0:00..23:59")
     return int(hour) * 3600.0 + int(minute or 0) * 60.0

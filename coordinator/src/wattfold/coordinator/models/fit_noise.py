@@ -42,8 +42,8 @@ def fit_warning(points: Sequence[Measured], rms_error: float) -> str:
         if rms_error <= ERROR_UNKNOWN_NOISE:
             return ""
         return (
-            f"the fit is off by {rms_error:.1%}, and no point was run twice: --repeat 3 tells "
-            "noise from a program that the model does not describe"
+            f"the fit is off by {rms_error:.1%}, and no point was run twice; --repeat 3 "
+            "separates noise from a program that the model does not describe"
         )
     if rms_error <= max(NOISE_FACTOR * noise, ERROR_MIN):
         return ""

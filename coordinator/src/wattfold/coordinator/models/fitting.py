@@ -150,7 +150,7 @@ def fit_from_rates(
     timed = []
     for point in points:
         if not point.rate > 0:
-            raise ValueError(f"a job that makes no progress has no time: {point}")
+            raise ValueError(f"a job without progress has no time: {point}")
         seconds = amount / point.rate
         timed.append(
             ProfilePoint(size=point.size, cap_w=point.cap_w, seconds=seconds, weight=point.weight)
@@ -206,12 +206,12 @@ def _plan(
     sizes = {point.size for point in points}
     speeds = {round(curve.frequency_ghz(point.cap_w), 6) for point in points}
     if len(sizes) < 2:
-        notes.append(f"one size: average parallelism stands at it, sigma at {DEFAULT_SIGMA}")
+        notes.append(f"one size: average parallelism is set to it, sigma to {DEFAULT_SIGMA}")
     elif len(sizes) < 4:
-        notes.append(f"{len(sizes)} sizes: sigma stands at {DEFAULT_SIGMA}")
+        notes.append(f"{len(sizes)} sizes: sigma is set to {DEFAULT_SIGMA}")
     if len(speeds) < 2:
         beta = _default_beta(curve)
-        notes.append(f"one frequency: beta stands at {beta:.3f}, half of its bound")
+        notes.append(f"one frequency: beta is set to {beta:.3f}, half of its bound")
     shape = guessed and len(speeds) >= 5
     if guessed:
         notes.append(
@@ -220,8 +220,8 @@ def _plan(
         )
     if guessed and not shape:
         notes.append(
-            f"{len(speeds)} frequencies: static power stands at {STATIC_SHARE:.0%} of the lowest "
-            f"cap, the linear term at {LINEAR_SHARE:.0%} of the rest"
+            f"{len(speeds)} frequencies: static power is set to {STATIC_SHARE:.0%} of the "
+            f"lowest cap, the linear term to {LINEAR_SHARE:.0%} of the rest"
         )
     return _Plan(
         curve=curve,

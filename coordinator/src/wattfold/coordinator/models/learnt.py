@@ -39,7 +39,7 @@ def fit_learnt(
         ValueError: nothing seen, no work, or a job that made no progress.
     """
     if not seen or not work > 0 or any(not point.rate > 0 for point in seen):
-        raise ValueError(f"{len(seen)} points and {work:g} units of work tell no run time")
+        raise ValueError(f"{len(seen)} points and {work:g} units of work determine no run time")
     points = [
         ProfilePoint(size=p.size, cap_w=p.cap_w, seconds=work / p.rate, weight=p.seconds)
         for p in seen

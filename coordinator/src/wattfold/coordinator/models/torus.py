@@ -48,7 +48,7 @@ def bounding_box(sides: Sides, nodes: npt.NDArray[Any]) -> Box:
     Raises ValueError for an empty set.
     """
     if not len(nodes):
-        raise ValueError("no nodes, no box")
+        raise ValueError("a box needs nodes")
     spans = [
         _span(np.bincount(along, minlength=side))
         for side, along in zip(sides, np.unravel_index(nodes, sides), strict=True)

@@ -36,7 +36,7 @@ class EpochTime:
         if not limit_w:
             return self.seconds
         if self.curve is None:
-            raise ValueError(f"nothing is known of lower limits of {self.gpu_model}")
+            raise ValueError(f"the speed of {self.gpu_model} at lower limits is unknown")
         return self.seconds * self.curve.slowdown(limit_w)
 
 

@@ -29,8 +29,8 @@ from wattfold.coordinator.policies.scheduler import Decision, Reason
 from wattfold.coordinator.policies.stock import could_hold
 from wattfold.coordinator.policies.timeline import Ints, Need, NodesHold, Timeline
 
-PROMISED = "starts when there is room for it; no job that comes later delays that"
-WAITS = "does not fit now without delaying a job that was promised its start"
+PROMISED = "starts when its resources are free; no later submission delays it"
+WAITS = "does not fit now without delaying a job with a promised start"
 
 
 class ConservativeSearch(Search):
@@ -181,7 +181,7 @@ class ConservativeSearch(Search):
         spec, names = one.view.spec, list(self._room.specs)
         among = self.among[one.job] = hold.names(names)
         shares = self._room.find_fed(spec, one.size, one.cap_uw, one.takes_ns, among)
-        assert shares is not None, f"job {one.view.job_id} has no place on {among}"
+        assert shares is not None, f"job {one.view.job_id} does not fit on {among}"
         cap_uw = self._room.held_uw(shares, one.cap_uw)
         self._book(one.job, one.view, shares, one.size, cap_uw, self._now_ns)
         self._decisions.append((one.job, one.size, one.cap_uw))

@@ -118,7 +118,7 @@ class ConstraintScheduler(AssigningScheduler):
 
     def decide(self, now_ns: int) -> Sequence[Decision]:
         """The jobs that start."""
-        assert self._ground is not None, "the site comes before the first decision"
+        assert self._ground is not None, "site() comes before the first decision"
         if self._known.full:
             self._known = ConstraintKnown()
         search = ConstraintSearch(

@@ -37,8 +37,8 @@ from wattfold.coordinator.solvers.lists.problem import (
     Weights,
 )
 
-PLANNED = "starts when there is room for it, by the present plan"
-NOWHERE = "has no place in the present plan"
+PLANNED = "has a later start in the current plan"
+NOWHERE = "has no start in the current plan"
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +169,7 @@ class ConstraintSearch(Search):
         among = self._named(one, nodes, entry.packed)
         room = self._room
         shares = room.find_fed(view.spec, one.size, level_uw, one.takes_ns, among)
-        assert shares is not None, f"job {view.job_id} has no place on {among}"
+        assert shares is not None, f"job {view.job_id} does not fit on {among}"
         cap_uw = room.held_uw(shares, level_uw)
         power_uw = room.power_of(shares, cap_uw, view.spec.levels)
         room.take(shares, power_uw, takes_whole_nodes(view.spec))

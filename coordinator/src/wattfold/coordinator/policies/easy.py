@@ -64,9 +64,9 @@ class EasyScheduler(NamedScheduler):
         passes: Passes = AT_ONCE,
     ) -> None:
         if method not in METHODS:
-            raise ValueError(f"no such method: {method!r}; there are {', '.join(METHODS)}")
+            raise ValueError(f"unknown method {method!r}; choose one of {', '.join(METHODS)}")
         if passes != AT_ONCE and method != "easy":
-            raise ValueError(f"{method} has no passes of backfilling that could be limited")
+            raise ValueError(f"{method} has no backfilling passes to limit")
         self.method = method
         self.size = size
         self.cap_uw = cap_uw
@@ -176,7 +176,7 @@ class EasyScheduler(NamedScheduler):
         """Why these jobs wait and all whose reason or start is another since the last call."""
         if self._search is not None:
             return self._search.reasons
-        assert isinstance(self._queue, EasyQueue), "promises are told by `conservative`"
+        assert isinstance(self._queue, EasyQueue), "only `conservative` promises start times"
         first = self._queue.queue[0][0] if self._queue.queue else -1
         told, starts = self._starts, self._queue.starts(self._now_ns, STARTS_MAX)
         moved = {job for job, _ in told.items() ^ starts.items()}

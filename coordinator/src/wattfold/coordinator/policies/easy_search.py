@@ -45,8 +45,8 @@ _Asked = tuple[_Counted, bool, int, _Caps, Amounts, _Filters, _Right]
 Shape = int
 """What the place of a job depends on, as a number: jobs that agree in it fit together or not."""
 FIRST = "first in the queue"
-BEHIND = "does not fit now without delaying the first in the queue"
-BLOCKED = "waits for cores that are held by processes on their way out or not of this journal"
+BEHIND = "does not fit now without delaying the first job in the queue"
+BLOCKED = "its cores are still held by ending jobs or by processes of another journal"
 
 STARTS_MAX = 16
 """So many of a queue are told when they are expected to start."""
@@ -58,7 +58,7 @@ LOOKS_MAX = 64
 
 def never(asked: str) -> str:
     """Why a job will not start, whatever else ends."""
-    return f"asks for {asked} at full power, more than the machine or its budget has"
+    return f"requests {asked} at full power, more than the machine or its budget has"
 
 
 def size_of(view: JobView, site: Site, wish: str, cap_uw: int) -> int:
@@ -356,7 +356,7 @@ class Search:
         if head.view.job_id in self._site.clearing:
             victims: list[_Running] = []
             room = self._unblocked()
-            told = "starts when the jobs that were pre-empted for it have ended"
+            told = "starts when the jobs preempted for it have ended"
         else:
             victims = self._victims(head)
             if not victims:
@@ -365,7 +365,7 @@ class Search:
             for entry in victims:
                 room.give_back(entry.shares, entry.power_uw, entry.alone)
             names = ", ".join(entry.view.job_id for entry in victims)
-            told = f"starts when it has been made way for by job {names}"
+            told = f"starts when these jobs, preempted for it, have ended: {names}"
         if head.place(room) is None:
             return None
         self.preemptions += [(entry.job, head.job) for entry in victims]

@@ -24,7 +24,10 @@ def equal_shares(
     """
     left = units - sum(least)
     if left < 0 or any(low > high for low, high in zip(least, greatest, strict=True)):
-        raise ValueError(f"{units} units do not hold {sum(least)}, or a least size is too great")
+        raise ValueError(
+            f"{units} units are below the required {sum(least)}, or a minimum size exceeds its "
+            "maximum"
+        )
     sizes = list(least)
     share = list(weights) if weights is not None else [1.0] * len(sizes)
     open_ = [index for index, low in enumerate(least) if low < greatest[index]]

@@ -51,7 +51,7 @@ from wattfold.coordinator.policies.scheduler import (
     Site,
 )
 
-BEHIND = "one that came earlier has to start first"
+BEHIND = "an earlier job must start first"
 DEADLINE_S = 20.0
 """Of a decision, where the driver says nothing."""
 

@@ -168,7 +168,7 @@ class Ground:
     def _best(self, one: Sharer) -> NodeId | None:
         """The node on which a job gets most cores; of equal ones that with the least left over."""
         room = self._room
-        assert room is not None, "cores are of nodes with names"
+        assert room is not None, "only named nodes have cores"
         best: tuple[int, int] | None = None
         found: NodeId | None = None
         others = self._left(WHOLE) >= 1
@@ -371,8 +371,11 @@ class Ground:
             spec = self._known.view(job).spec
             asked, most = size_text(spec, ask.least), largest_size(spec, self._site.nodes)
         if ask.least > most:
-            return Reason(job, f"asks for {asked}, more than there are in reach", never=True)
-        return Reason(job, f"its least size, {asked}, does not fit beside those of all others")
+            return Reason(job, f"requests {asked}, more than the reachable nodes have", never=True)
+        return Reason(
+            job,
+            f"its minimum size, {asked}, does not fit next to the minimum sizes of the other jobs",
+        )
 
 
 def _unit_cores(ask: Ask, kind: NodeKind) -> int:

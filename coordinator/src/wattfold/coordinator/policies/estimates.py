@@ -88,7 +88,11 @@ def _default(
     stated_s = time_ns / 1e9
     profile = default_profile(curve, size_max, stated_s or DEFAULT_TIME_S, app=app, unit=unit)
     whose = _whose(foretold)
-    said = f"{whose} {stated_s:.0f} s" if stated_s else f"an assumed {DEFAULT_TIME_S:.0f} s"
+    said = (
+        f"{whose} {stated_s:.0f} s"
+        if stated_s
+        else f"an assumed run time of {DEFAULT_TIME_S:.0f} s"
+    )
     return Estimate(profile=profile, source=f"default profile with {said}")
 
 
@@ -107,7 +111,7 @@ def _profiled(
 
 
 def _whose(foretold: bool) -> str:
-    return "a predicted" if foretold else "the user's"
+    return "a prediction of" if foretold else "the user's estimate of"
 
 
 def node_curve(node: NodeSpec) -> PowerCurve:

@@ -26,7 +26,7 @@ from wattfold.coordinator.policies.slowdown_driven_speed import serial_of_ppm
 
 _GREATEST_UW = 1 << 62
 """In place of the level of GPUs that have none, in comparisons."""
-_SPREADS = {Spread.ANY: "", Spread.TOGETHER: " on one node", Spread.APART: " on nodes of their own"}
+_SPREADS = {Spread.ANY: "", Spread.TOGETHER: " on one node", Spread.APART: " on separate nodes"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,10 +44,10 @@ def explain(snapshot: Snapshot, job_id: JobId, policy: Policy, reason: str) -> E
         raise KeyError(job_id)
     if not snapshot.nodes:
         return Explanation(
-            summary="No node is in reach."
+            summary="No node is reachable."
             if view.current is None
-            else "Its nodes are out of reach.",
-            lines=("See `wattfold nodes` for the reason of each.",),
+            else "Its nodes are unreachable.",
+            lines=("See `wattfold nodes` for the reasons.",),
         )
     if view.current is None:
         return _waiting(snapshot, view, policy, reason)
@@ -92,8 +92,8 @@ def _waiting(snapshot: Snapshot, view: JobView, policy: Policy, reason: str) -> 
     if view.spec.unit is SizeUnit.UNITS:
         fit = room.units_free(view.spec, room.specs)
         lines.append(
-            f"It wants {_amount(view.spec.least_size, view)}{_SPREADS[view.spec.spread]}: there is "
-            f"room for {fit} of them now."
+            f"It requests {_amount(view.spec.least_size, view)}{_SPREADS[view.spec.spread]}; "
+            f"{fit} of them fit now."
         )
     lines += _due(view, snapshot.now_ns)
     menu = _menu(snapshot, view, policy)
@@ -120,11 +120,11 @@ def _due(view: JobView, now_ns: int) -> list[str]:
     if not view.waits.max_ns:
         return []
     left_s = (view.submitted_ns + view.waits.max_ns - now_ns) / 1e9
-    late = f"late for {-left_s:.0f} s" if left_s < 0 else f"{left_s:.0f} s are left"
+    late = f"{-left_s:.0f} s late" if left_s < 0 else f"{left_s:.0f} s remain"
     expected_s, max_s = view.waits.expected_ns / 1e9, view.waits.max_ns / 1e9
     return [
-        f"Jobs of queue {view.spec.queue} are to start within {expected_s:.0f} s, {max_s:.0f} s at "
-        f"most: {late}."
+        f"Queue {view.spec.queue} has an expected wait of {expected_s:.0f} s and a maximum "
+        f"wait of {max_s:.0f} s; {late}."
     ]
 
 
@@ -134,9 +134,9 @@ def _kept_from(snapshot: Snapshot, view: JobView) -> list[str]:
     for one in snapshot.reservations:
         nodes = ", ".join(one.nodes)
         if one.name == view.spec.reservation:
-            said.append(f"It runs on {nodes} alone: {one}.")
+            said.append(f"It runs only on {nodes}: {one}.")
         elif not one.admits(view.spec):
-            said.append(f"Kept from it, if it would not end before: {nodes}, {one}.")
+            said.append(f"It may use {nodes} only if it ends before {one}.")
     return said
 
 
@@ -153,9 +153,9 @@ def _overstays(snapshot: Snapshot, view: JobView) -> list[str]:
         if not nodes or one.admits(view.spec):
             continue
         if one.start_ns <= snapshot.now_ns:
-            said.append(f"Still runs on {', '.join(nodes)}, kept for {one}.")
+            said.append(f"It still runs on {', '.join(nodes)} during {one}.")
         elif one.start_ns < snapshot.now_ns + left_ns:
-            said.append(f"May still run on {', '.join(nodes)} at the start of {one}.")
+            said.append(f"It may still run on {', '.join(nodes)} at the start of {one}.")
     return said
 
 
@@ -178,12 +178,12 @@ def _running(snapshot: Snapshot, view: JobView, policy: Policy) -> Explanation:
         f"Cores: {places}.",
         *_beside_cores(current),
         *_gpu_watts(current, room),
-        f"Expected {current.expected_total_s:.0f} s in all at this size and cap; {_done(view)}.",
+        f"Expected run time {current.expected_total_s:.0f} s at this size and cap; {_done(view)}.",
         *_limit(view, snapshot.now_ns),
         *_overstays(snapshot, view),
         f"Run time from: {guess.source}.",
-        f"Budget: {snapshot.budget_uw / 1e6:.1f} W, of which {max(room.power_uw, 0) / 1e6:.1f} W "
-        "above idle are not given to jobs.",
+        f"Budget: {snapshot.budget_uw / 1e6:.1f} W; {max(room.power_uw, 0) / 1e6:.1f} W "
+        "above idle are not assigned to jobs.",
     ]
     lines += _wish(view)
     lines += _on_fewer_cores(view, policy)
@@ -193,8 +193,8 @@ def _running(snapshot: Snapshot, view: JobView, policy: Policy) -> Explanation:
         until_ns = policy.locked_until_ns(view)
         if until_ns > snapshot.now_ns:
             lines.append(
-                f"Keeps its size for {(until_ns - snapshot.now_ns) / 1e9:.0f} s more: resized "
-                f"{(snapshot.now_ns - view.resized_ns) / 1e9:.0f} s ago.",
+                f"It keeps its size for {(until_ns - snapshot.now_ns) / 1e9:.0f} s more; it "
+                f"was resized {(snapshot.now_ns - view.resized_ns) / 1e9:.0f} s ago.",
             )
     at = _caps_text(current.cap_uw, current.levels)
     summary = f"Runs on {_amount(current.size, view)} at {at}."
@@ -214,7 +214,7 @@ def _beside_cores(current: Assignment) -> list[str]:
     for share in current.shares:
         has = [f"{memory_text(share.memory_bytes)} of memory"] if share.memory_bytes else []
         has += [f"GPU {gpu}" for gpu in share.gpus]
-        lines += [f"On {share.node_id} also: {', '.join(has)}."] if has else []
+        lines += [f"Also on {share.node_id}: {', '.join(has)}."] if has else []
     return lines
 
 
@@ -229,14 +229,14 @@ def _gpu_watts(current: Assignment, room: Room) -> list[str]:
     held = sorted({gpu_cap_uw(zone, level_uw) for zone in zones})
     each = " to ".join(f"{cap_uw / 1e6:.1f}" for cap_uw in dict.fromkeys((held[0], held[-1])))
     above_uw = sum(gpus_uw(spec, gpus, level_uw) for spec, gpus in known)
-    kept = "" if level_uw else ", their greatest"
-    above = f"{above_uw / 1e6:.1f} W above what they stand at without an owner"
+    kept = "" if level_uw else ", their maximum"
+    above = f"{above_uw / 1e6:.1f} W above their limits without an owner"
     return [f"{gpus_text(len(zones))} at {each} W{kept}: {above}."]
 
 
 def _done(view: JobView) -> str:
     if view.over_ns:
-        return f"over by {view.over_ns / 1e9:.0f} s: its estimate was too short"
+        return f"{view.over_ns / 1e9:.0f} s beyond its estimate"
     return f"{view.done:.0%} done"
 
 
@@ -244,18 +244,22 @@ def _limit(view: JobView, now_ns: int) -> list[str]:
     if not view.spec.limit_ns:
         return []
     left_s = (view.started_ns + view.spec.limit_ns - now_ns) / 1e9
-    return [f"Ended at its time limit of {view.spec.limit_ns / 1e9:g} s, in {left_s:.0f} s."]
+    return [
+        f"Wattfold ends it at its time limit of {view.spec.limit_ns / 1e9:g} s, in {left_s:.0f} s."
+    ]
 
 
 def _wish(view: JobView) -> list[str]:
     """What the program has asked for, and what it comes to."""
     if not view.wanted:
         return []
-    spec, asked = view.spec, f"Its program asks for {view.wanted} cores"
+    spec, asked = view.spec, f"Its program requests {view.wanted} cores"
     if spec.kind is not JobKind.EVOLVING:
-        return [f"{asked}; only the wishes of evolving jobs count, this one is {spec.kind.value}."]
+        return [
+            f"{asked}; only requests of evolving jobs count, and this job is {spec.kind.value}."
+        ]
     sizes = f"{spec.least_size}-{spec.size_max}"
-    return [f"{asked}, so it gets {_amount(view.greatest_size, view)} at most (of {sizes})."]
+    return [f"{asked}; it gets at most {_amount(view.greatest_size, view)} (range {sizes})."]
 
 
 def _on_fewer_cores(view: JobView, policy: Policy) -> list[str]:
@@ -264,9 +268,9 @@ def _on_fewer_cores(view: JobView, policy: Policy) -> list[str]:
         return []
     known = serial_of_ppm(view, view.greatest_size)
     if known is None:
-        return ["What it loses on fewer cores is not known: taken for in proportion."]
+        return ["Its speed on fewer cores is unknown and assumed to be proportional."]
     source = "measured" if view.serial_ppm >= 0 else f"profile of {view.spec.app}"
-    return [f"On half of its cores it has {half_speed(known):.0%} of its speed ({source})."]
+    return [f"On half of its cores it runs at {half_speed(known):.0%} of its speed ({source})."]
 
 
 def _alternatives(menu: Menu, view: JobView) -> list[str]:
@@ -278,14 +282,14 @@ def _alternatives(menu: Menu, view: JobView) -> list[str]:
     if at is None:
         return []
     lines = [
-        f"Speedup {at.speedup:.2f} over its least size and cap for {at.power_uw / 1e6:.1f} W.",
+        f"Speedup {at.speedup:.2f} over its minimum size and cap, for {at.power_uw / 1e6:.1f} W.",
     ]
     for option in _neighbours(menu.options, at):
         gain = option.speedup / at.speedup - 1
         cost_w = (option.power_uw - at.power_uw) / 1e6
         lines.append(f"With {_what(view, option)}: {gain:+.0%} speed for {cost_w:+.1f} W.")
     if len({o.size for o in menu.options}) == 1:
-        lines.append(f"Its size stands at {_amount(at.size, view)} now.")
+        lines.append(f"Its size is fixed at {_amount(at.size, view)} now.")
     return lines
 
 
@@ -321,7 +325,7 @@ def _what(view: JobView, option: Option) -> str:
     if option.gpu_uw:
         beside += f", each GPU at {option.gpu_uw / 1e6:.1f} W"
     elif view.current is not None and view.current.levels.gpu_uw:
-        beside += ", its GPUs at their greatest"
+        beside += ", its GPUs at their maximum"
     return f"{_amount(option.size, view)} at {option.cap_uw / 1e6:.1f} W{beside}"
 
 

@@ -53,7 +53,7 @@ def with_cores_back(plan: Plan, world: Snapshot, views: Sequence[JobView], polic
     waits = {view.job_id: view for view in views if view.current is None}
     starts = [one for one in plan.assignments if one.job_id not in running]
     kept, displaced = fitting(
-        starts, waits, ground.room, "what it was to get goes back to a job that has lent it"
+        starts, waits, ground.room, "its planned cores return to a job that lent them"
     )
     return replace(plan, assignments=(*has.values(), *kept), waiting=(*plan.waiting, *displaced))
 

@@ -50,7 +50,7 @@ def with_ordered_sizes(plan: Plan, world: Snapshot, views: Sequence[JobView]) ->
     changed = [one for job_id, one in has.items() if one and job_id not in late]
     waits = {view.job_id: view for view in views if view.current is None}
     starts = [one for one in plan.assignments if one.job_id not in running]
-    why = "what it was to get goes to a job whose size was ordered"
+    why = "its planned resources go to a job that was resized with `wattfold resize`"
     kept, displaced = fitting(starts, waits, room, why)
     return replace(
         plan,
@@ -78,18 +78,18 @@ def _resized(view: JobView, room: Room) -> Assignment | str:
     """A running job at the size that was ordered, or why it cannot have it now."""
     size, unit, current = view.size_asked, view.spec.unit.value, view.current
     assert current is not None
-    ordered = f"ordered to have {size} {unit}"
+    ordered = f"ordered size {size} {unit}"
     if not view.movable:
-        return f"{ordered}: its nodes do not answer, or it is being started"
+        return f"{ordered}: its nodes do not answer, or it is starting"
     shares = places(view, size, current.cap_uw, room)
     if shares is None:
-        return f"{ordered}: not so many are free"
+        return f"{ordered}: too few are free"
     cap_uw = _fed_uw(room, replace(current, shares=shares), fixed=bool(view.spec.cap_uw))
     if cap_uw is None:
         needed_uw = room.power_of(shares, current.cap_uw, current.levels)
         return (
-            f"{ordered}: needs {needed_uw / 1e6:.2f} W above the floors, "
-            f"{max(room.power_uw, 0) / 1e6:.2f} W are left"
+            f"{ordered}: needs {needed_uw / 1e6:.2f} W above the floors; "
+            f"{max(room.power_uw, 0) / 1e6:.2f} W are available"
         )
     takes_ns = duration_ns(view, room.kinds_under(shares), size, cap_uw)
     return replace(

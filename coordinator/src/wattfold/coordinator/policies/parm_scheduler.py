@@ -64,7 +64,7 @@ from wattfold.coordinator.policies.scheduler import (
 )
 from wattfold.coordinator.solvers.deadline import Deadline
 
-FULL = "the running jobs alone fill the budget"
+FULL = "running jobs use the whole budget"
 DEADLINE_S = 20.0
 """Of a decision, where the driver says nothing."""
 SHAPES_MAX = 4096
@@ -261,15 +261,15 @@ class ParmScheduler(ChoosingScheduler, DramScheduler):
         table = one.table
         if not len(table):
             unit = one.ask.unit.value
-            text = f"asks for {one.ask.least} {unit}, more than there are in reach"
+            text = f"requests {one.ask.least} {unit}, more than the reachable nodes have"
             return Reason(one.job, text, never=True)
         if self._full:
             return Reason(one.job, FULL)
         units, power_uw = table.layout.least
         return Reason(
             one.job,
-            f"needs {units} cores and {power_uw / 1e6:.1f} W above idle at least, from which the "
-            "jobs that run or start gain more",
+            f"other jobs gain more speed from the {units} cores and "
+            f"{power_uw / 1e6:.1f} W above idle that this job needs",
         )
 
     # Choosing.
@@ -328,7 +328,7 @@ class ParmScheduler(ChoosingScheduler, DramScheduler):
     def _limits(self, running: list[Entry]) -> Limits:
         site = self._site
         if not site.nodes:
-            assert site.kind is not None, "nodes that are only counted are alike"
+            assert site.kind is not None, "counted nodes are identical"
             return Limits(units=site.count * site.kind.cores, power_uw=site.spendable_uw)
         known = cast("NamedJobs", self._jobs)
         room = known.room()

@@ -22,9 +22,9 @@ from wattfold.coordinator.policies.scheduler import Decision
 from wattfold.coordinator.policies.timeline import Need, NodesHold, Timeline
 
 FULL = "does not fit now"
-KEPT = "does not fit now; room is kept for it"
-BESIDE = "does not fit now beside the room that is kept for jobs before it"
-UNSEEN = "is not looked at before some of those that wait before it have started"
+KEPT = "does not fit now; resources are reserved for it"
+BESIDE = "does not fit now in addition to the resources reserved for earlier jobs"
+UNSEEN = "is considered when some of the jobs ahead of it have started"
 
 
 @dataclass(frozen=True, slots=True)

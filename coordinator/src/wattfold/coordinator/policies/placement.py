@@ -398,7 +398,7 @@ def nothing_in_reach(snapshot: Snapshot) -> Plan:
     """The plan without nodes: what runs goes on, the others wait."""
     kept = tuple(view.current for view in snapshot.jobs if view.current is not None)
     waiting = tuple(
-        Waiting(job_id=view.job_id, reason="no node is in reach")
+        Waiting(job_id=view.job_id, reason="no node is reachable")
         for view in snapshot.jobs
         if view.current is None
     )

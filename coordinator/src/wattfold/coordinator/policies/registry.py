@@ -57,7 +57,8 @@ class Entry:
         """
         if self.variant.service is None:
             raise ValueError(
-                f"the service has no policy {self.variant.name}; it is simulated on a pool only"
+                f"policy {self.variant.name} runs only in simulations of a pool; the service "
+                "cannot use it"
             )
         return self.variant.service({**self.family.defaults(), **values})
 

@@ -43,7 +43,7 @@ def startable(snapshot: Snapshot) -> tuple[Snapshot, tuple[Waiting, ...]]:
 
 def yielding(view: JobView) -> str:
     """Why a job waits that was pre-empted for one that has not started."""
-    return f"pre-empted for job {view.yields_to}, which has not started"
+    return f"preempted for job {view.yields_to}, which has not started"
 
 
 def beside(plan: Plan, postponed: tuple[Waiting, ...]) -> Plan:

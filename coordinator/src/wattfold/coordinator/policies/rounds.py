@@ -294,10 +294,10 @@ class Rounds(NamedJobs):
 
     def _preempted(self, job: int, for_job: int) -> Preemption:
         if for_job == FOR_NOBODY:
-            reason = "pre-empted to go on elsewhere or later, by the present plan"
+            reason = "preempted to resume later or on other nodes, by the current plan"
             return Preemption(job_id=self._views[job].job_id, for_job=NOBODY, reason=reason)
         waits = self._views[for_job].job_id
-        reason = f"pre-empted for job {waits}"
+        reason = f"preempted for job {waits}"
         return Preemption(job_id=self._views[job].job_id, for_job=waits, reason=reason)
 
     def _placed(self, decisions: Sequence[Decision]) -> tuple[list[Assignment], dict[int, Reason]]:
@@ -354,8 +354,8 @@ def _homeless(spec: JobSpec) -> str:
     """Why a job was not placed that a scheduler has chosen by counts."""
     least = size_text(spec, spec.least_size)
     if spec.unit is SizeUnit.UNITS:
-        return f"chosen, but the nodes have no room for {least}, as what is free lies apart"
-    return f"chosen, but no node has {least} free in one piece"
+        return f"selected, but the free cores are too fragmented for {least}"
+    return f"selected, but no node has {least} free"
 
 
 def _keep(view: JobView, room: Room) -> None:

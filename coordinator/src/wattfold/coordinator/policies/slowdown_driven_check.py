@@ -45,8 +45,8 @@ class CheckedSlowdownScheduler(SlowdownScheduler):
             after_ns = _start_of(queue, head[1], now_ns)
             if after_ns > before_ns + ROUNDING_NS:
                 raise BrokenRuleError(
-                    f"at {now_ns} ns job {head[0]}, the first that waits, is to start "
-                    f"{after_ns - before_ns} ns later than was reserved for it"
+                    f"at {now_ns} ns the start of job {head[0]}, the head of the queue, "
+                    f"moved {after_ns - before_ns} ns later than reserved"
                 )
         return decisions
 
@@ -56,19 +56,19 @@ class CheckedSlowdownScheduler(SlowdownScheduler):
         where = f"at {now_ns} ns job {job}"
         if min(given) < sharing.least or max(given) > queue.cores:
             raise BrokenRuleError(
-                f"{where} has {min(given)} to {max(given)} cores of its nodes: it needs "
-                f"{sharing.least} and there are {queue.cores}"
+                f"{where} has {min(given)} to {max(given)} cores of its nodes; it needs "
+                f"{sharing.least} and a node has {queue.cores}"
             )
         taken = queue.cores - min(given)
         if queue.guest_of(job) is not None and not (
             sharing.lends and taken <= self._rules.factor * queue.cores
         ):
             raise BrokenRuleError(
-                f"{where} lends {taken} of {queue.cores} cores: at most "
-                f"{self._rules.factor:g} of them, and only if it is malleable"
+                f"{where} lends {taken} of {queue.cores} cores; only malleable jobs may "
+                f"lend, at most {self._rules.factor:g} of the cores"
             )
         if queue.hosts_of(job) and not sharing.borrows:
-            raise BrokenRuleError(f"{where} has mates and may not borrow")
+            raise BrokenRuleError(f"{where} has mates but may not borrow cores")
 
 
 def _start_of(queue: SlowdownQueue, size: int, now_ns: int) -> int:

@@ -79,7 +79,7 @@ class SlowdownScheduler(NodeScheduler):
         """Nodes and power from now on."""
         kind = site.kind
         if kind is None:
-            raise ValueError(f"{self.name} is simulated on nodes that are alike")
+            raise ValueError(f"{self.name} is simulated only on identical nodes")
         self._cap_uw = self._cap_uw or kind.most_uw
         self._kind, each_uw = kind, node_uw(kind, self._cap_uw)
         self._kinds = tuple(one._replace(power_uw=each_uw) for one in self._kinds)

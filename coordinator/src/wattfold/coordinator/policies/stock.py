@@ -100,7 +100,7 @@ class Stock:
             return ""
         able = self.able(spec)
         if able < needed:
-            return f"asks for {wanted_text(spec)}, which {_too_few(able)} in reach can hold"
+            return f"requests {wanted_text(spec)}, but {_too_few(able)} can provide it"
         names = [node.spec.node_id for node in self._nodes if could_hold(node, spec)]
         short = [name for name in names if self.free(name).memory_bytes < spec.memory_bytes]
         on = "a node" if needed == 1 else f"each of {needed} nodes"
@@ -108,7 +108,11 @@ class Stock:
             told = _some(short, lambda name: f"{memory_text(self.free(name).memory_bytes)} free")
             return f"needs {memory_text(spec.memory_bytes)} of memory on {on}: {told}"
         told = _some(names, lambda name: f"{self.free(name).gpus} free")
-        also = f" beside {memory_text(spec.memory_bytes)} of memory" if spec.memory_bytes else ""
+        also = (
+            f" in addition to {memory_text(spec.memory_bytes)} of memory"
+            if spec.memory_bytes
+            else ""
+        )
         return f"needs {gpus_text(spec.gpus)} on {on}{also}: {told}"
 
     def able(self, spec: JobSpec) -> int:
@@ -133,10 +137,10 @@ class Stock:
         most = _over(spec, ((one.capacity, one.number) for one in able))
         asked = f"{size_text(spec, spec.size_min)} with {wanted_text(spec)}{_where(spec)}"
         if most < spec.size_min:
-            return f"asks for {asked}; the nodes in reach can hold {most}"
+            return f"requests {asked}; the reachable nodes can hold {most}"
         if now >= spec.size_min:
             return ""
-        return f"needs {asked}: what is free beside cores does for {now}"
+        return f"needs {asked}; the free memory and GPUs are enough for {now}"
 
     def _alike(self) -> list[_Alike]:
         """All nodes, those that have the same free counted together."""
@@ -194,7 +198,7 @@ def wanted_text(spec: JobSpec) -> str:
     parts = [f"{memory_text(spec.memory_bytes)} of memory"] if spec.memory_bytes else []
     parts += [gpus_text(spec.gpus)] if spec.gpus else []
     parts += [f"the features {', '.join(spec.features)}"] if spec.features else []
-    parts += [f"a place among {', '.join(spec.among)}"] if spec.among else []
+    parts += [f"one of the nodes {', '.join(spec.among)}"] if spec.among else []
     return " and ".join(parts)
 
 
@@ -202,11 +206,11 @@ def _where(spec: JobSpec) -> str:
     each = " each" if spec.size_min > 1 else ""
     if spec.size_min == 1 or spec.spread is Spread.ANY:
         return each
-    return each + (" on one node" if spec.spread is Spread.TOGETHER else " on nodes of their own")
+    return each + (" on one node" if spec.spread is Spread.TOGETHER else " on separate nodes")
 
 
 def _too_few(count: int) -> str:
-    return "no node" if not count else f"only {count} of the nodes"
+    return "no reachable node" if not count else f"only {count} reachable node{'s' * (count != 1)}"
 
 
 def _some(nodes: Sequence[NodeId], told: Callable[[NodeId], str]) -> str:

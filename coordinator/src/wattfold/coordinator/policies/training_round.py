@@ -24,9 +24,9 @@ from wattfold.coordinator.policies.training_ground import Configuration, Ground
 from wattfold.coordinator.policies.training_problem import Posed, Trainee
 from wattfold.coordinator.solvers.training.problem import POSTPONED, Plan
 
-LEAVING = "starts when what it is to have has been left by others"
-OTHERS = "postponed: others are more pressing, by the present plan"
-AWAITED = "waits for GPUs that it costs less to have later, or for others before it"
+LEAVING = "starts when other jobs have released its planned resources"
+OTHERS = "postponed because other jobs are more urgent in the current plan"
+AWAITED = "a later start costs less, or jobs ahead of it use the GPUs"
 
 
 @dataclass(slots=True, kw_only=True)

@@ -138,7 +138,7 @@ class Child:
             (size,) = HEADER.unpack(self._read(HEADER.size, until_s))
             if size > MESSAGE_BYTES_MAX:
                 self.close()
-                reason = f"the answer has {size} bytes; at most {MESSAGE_BYTES_MAX} are taken"
+                reason = f"the answer has {size} bytes; the limit is {MESSAGE_BYTES_MAX}"
                 return Crashed(reason=reason, details="")
             # From our own process, over a pipe nobody else can open.
             ok, value = pickle.loads(self._read(size, until_s))  # noqa: S301

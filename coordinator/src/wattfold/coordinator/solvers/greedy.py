@@ -168,7 +168,10 @@ class _Table:
             least = int(np.minimum.reduceat(cost, self.firsts)[self.forced].sum())
             if least > self.limits[index]:
                 limit = self.limits[index]
-                return f"resource {index}: the jobs that must run need {least}, {limit} exist"
+                return (
+                    f"resource {index}: the jobs that must run need {least}, but the limit is "
+                    f"{limit}"
+                )
         return ""
 
 

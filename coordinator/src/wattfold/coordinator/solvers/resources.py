@@ -262,4 +262,6 @@ def _hopeless(table: Table) -> Impossible | None:
     index = int(over[0])
     name = ("units", "power_uw")[index] if index < 2 else "a capacity row"
     amount, limit = int(least[index]), int(table.limit[index])
-    return Impossible(reason=f"{name}: the jobs that must run need {amount}, {limit} exist")
+    return Impossible(
+        reason=f"{name}: the jobs that must run need {amount}, but the limit is {limit}"
+    )

@@ -112,7 +112,7 @@ class SolverWorker:
         if self._closed:
             raise WorkerClosedError("the solver worker is closed")
         if self._waiting >= WAITING_MAX:
-            raise WorkerBusyError(f"{self._waiting} calls wait for the solver worker already")
+            raise WorkerBusyError(f"{self._waiting} calls already wait for the solver worker")
         message = pickle.dumps((function, args), protocol=pickle.HIGHEST_PROTOCOL)
         phase = ["waiting"]
         self._waiting += 1

@@ -20,14 +20,14 @@ def account_of(user: str, uid: int | None = None) -> pwd.struct_passwd | None:
     if uid is not None and account.pw_uid != uid:
         raise InvalidRequest(
             f"user {user!r} has uid {account.pw_uid} on this node and {uid} where the job was"
-            " submitted: give accounts the same number on all nodes"
+            " submitted; give the account the same uid on all nodes"
         )
     if account.pw_uid == os.geteuid():
         return None
     if os.geteuid() != 0:
         raise NotPermitted(
-            f"user {account.pw_name!r}: this agent is not root and starts jobs of its own account,"
-            f" {_own_name()!r}, only; run it as root for jobs of others"
+            f"user {account.pw_name!r}: without root the agent starts only jobs of its own account,"
+            f" {_own_name()!r}; run the agent as root"
         )
     return account
 
@@ -37,7 +37,7 @@ def _known(user: str, uid: int | None) -> pwd.struct_passwd:
         return pwd.getpwnam(user) if user else pwd.getpwuid(uid or 0)
     except KeyError:
         named = repr(user) if user else f"with uid {uid}"
-        raise InvalidRequest(f"user {named} is not an account of this node") from None
+        raise InvalidRequest(f"user {named} has no account on this node") from None
 
 
 def _own_name() -> str:

@@ -66,7 +66,7 @@ class CcsClient:
             writer.write(ccs.signed_request(key, self._level, session, challenge, head) + data)
             proof = await reader.readexactly(ccs.HASH_BYTES)
             if not secrets.compare_digest(proof, ccs.sign(key, challenge)):
-                raise ccs.CcsFormatError("the CCS server does not have the key")
+                raise ccs.CcsFormatError("the CCS server does not know the key")
             reply = await _reply(reader)
         self._session = ccs.Session(
             client=session.client, salt=session.salt, requests=session.requests + 1

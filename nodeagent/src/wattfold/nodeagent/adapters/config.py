@@ -9,6 +9,7 @@ import argparse
 import hashlib
 import os
 import socket
+import textwrap
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -20,7 +21,14 @@ from wattfold.contract.ids import valid_name
 from wattfold.contract.toml_places import line_of
 from wattfold.contract.units import NS_PER_MS, NS_PER_S, uw_from_w
 from wattfold.nodeagent.adapters.config_error import ConfigError
-from wattfold.nodeagent.adapters.config_keys import EMULATION, TOP, Key
+from wattfold.nodeagent.adapters.config_keys import (
+    EMULATION,
+    EMULATION_OPTIONS,
+    GENERAL,
+    GROUPS,
+    TOP,
+    Key,
+)
 from wattfold.nodeagent.adapters.emulated_zones import ZoneSpec
 from wattfold.nodeagent.adapters.gpu_config import GpuConfig, gpu_config
 from wattfold.nodeagent.adapters.host import memory_bytes, schedulable_cpus
@@ -96,36 +104,62 @@ class Config:
         return f"{self.node_id}-{hashlib.sha256(folder).hexdigest()[:8]}"
 
 
+USAGE = """wattfold-agent [--config FILE] [OPTION...]
+       wattfold-agent check [--json] [--config FILE] [OPTION...]
+       wattfold-agent restore [--config FILE] [OPTION...]"""
+DESCRIPTION = """\
+Agent of one node. It enforces power caps and core masks, starts and monitors the
+processes of jobs, and reports power and CPU time to wattfold-coordinator.
+
+Commands:
+  check                 Report what the agent can cap and measure on this machine
+                        and what to change. It changes nothing.
+  restore               Restore the original power limits of a node whose agent
+                        is stopped.
+
+Without a command, the agent runs until SIGTERM or SIGINT. Every option except
+--config is also a key of the configuration file: --node-id is node_id."""
+
+
 def parse_arguments(arguments: list[str]) -> argparse.Namespace:
     """The flags. Those not given are None, so that the file counts."""
+    return agent_parser().parse_args(arguments)
+
+
+def agent_parser() -> argparse.ArgumentParser:
+    """Return the parser of the command without a subcommand."""
     parser = argparse.ArgumentParser(
         prog="wattfold-agent",
-        description="Agent of one node: enforces power caps and core masks, runs and watches jobs.",
-        epilog="--emulate alone emulates zones that slow the jobs; with FIXTURE, the zones of a"
-        f" machine: {', '.join(shipped())}, or a file."
-        " wattfold-agent check [--json] [options]: says what the agent can cap and measure"
-        " on this machine, and what to change; it changes nothing. wattfold-agent restore"
-        " [options]: puts back the limits found first, on a node whose agent is stopped.",
+        usage=USAGE,
+        description=DESCRIPTION,
+        epilog=textwrap.fill(f"Machines for --emulate: {', '.join(shipped())}.", 80),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        add_help=False,
     )
     add_flags(parser)
-    return parser.parse_args(arguments)
+    return parser
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
-    """Adds the flags of the configuration to a command."""
-    parser.add_argument("--config", metavar="FILE", help="TOML file; flags override it")
-    for name, key in TOP.items():
+    """Add the options of the configuration to a parser that has no help option yet."""
+    groups = {name: parser.add_argument_group(name) for name in GROUPS}
+    groups[GENERAL].add_argument("-h", "--help", action="help", help="Print this help.")
+    groups[GENERAL].add_argument(
+        "--config",
+        metavar="FILE",
+        help="Configuration file in TOML. Options take precedence over it. Default: no file.",
+    )
+    keys = TOP | {name: EMULATION[name] for name in EMULATION_OPTIONS}
+    for name, key in keys.items():
         flag = "--" + name.replace("_", "-")
+        add = groups[key.group].add_argument
         if key.or_text:
-            parser.add_argument(flag, nargs="?", const=True, default=None, metavar="FIXTURE")
+            add(flag, nargs="?", const=True, default=None, metavar=key.metavar, help=key.help)
         elif key.kind is bool:
-            parser.add_argument(flag, action="store_const", const=True, default=None)
+            add(flag, action="store_const", const=True, default=None, help=key.help)
         else:
-            parser.add_argument(flag, type=key.kind, choices=key.choices or None)
-    for name, key in EMULATION.items():
-        if name in ("throttle", "cpu_share"):
-            flag = "--" + name.replace("_", "-")
-            parser.add_argument(flag, type=key.kind, choices=key.choices or None)
+            value = {"choices": key.choices} if key.choices else {"metavar": key.metavar}
+            add(flag, type=key.kind, help=key.help, **value)
 
 
 def load(arguments: list[str]) -> Config:
@@ -139,11 +173,14 @@ def load_flags(flags: argparse.Namespace) -> Config:
     given = {**source.values, **{k: v for k, v in vars(flags).items() if v is not None}}
     given.pop("config", None)
     emulation = dict(given.pop("emulation", {}))
-    for name in ("throttle", "cpu_share"):
+    for name in EMULATION_OPTIONS:
         if name in given:
             emulation[name] = given.pop(name)
     top = source.checked(given, TOP)
     return _build(top, source, emulation)
+
+
+_KIND_NAMES = {float: "a number", int: "an integer", str: "a string", bool: "true or false"}
 
 
 class _Source:
@@ -179,7 +216,7 @@ class _Source:
         for name in given:
             if name not in keys:
                 known = ", ".join(sorted(keys))
-                raise self.wrong(name, f"is unknown; known are {known}", section)
+                raise self.wrong(name, f"is unknown; known keys: {known}", section)
         return {
             name: self._value(name, given.get(name, key.default), key, section)
             for name, key in keys.items()
@@ -193,11 +230,11 @@ class _Source:
             value = float(value)
         if key.or_list and isinstance(value, list):
             if not all(isinstance(part, str) for part in value):
-                raise self.wrong(name, f"= {value!r} must be a list of texts", section)
+                raise self.wrong(name, f"= {value!r} must be a list of strings", section)
             return ",".join(value)
         kind: Any = (key.kind, str) if key.or_text else key.kind
         if not isinstance(value, kind):
-            raise self.wrong(name, f"= {value!r} must be a {key.kind.__name__}", section)
+            raise self.wrong(name, f"= {value!r} must be {_KIND_NAMES[key.kind]}", section)
         if key.choices and value not in key.choices:
             raise self.wrong(name, f"= {value!r} must be one of {', '.join(key.choices)}", section)
         if key.low is not None and key.high is not None and not key.low <= value <= key.high:
@@ -218,7 +255,7 @@ def _powercap_root(given: str, run_dir: Path | None) -> Path:
 def _build(top: dict[str, Any], source: _Source, emulation: dict[str, Any]) -> Config:
     node_id = top["node_id"] or socket.gethostname().partition(".")[0]
     if not valid_name(node_id):
-        raise source.wrong("node_id", f"= {node_id!r} must be 1-63 of A-Z a-z 0-9 . _ -")
+        raise source.wrong("node_id", f"= {node_id!r} must be 1-63 characters of A-Z a-z 0-9 . _ -")
     run_dir = Path(top["run_dir"]).absolute()
     given = source.checked(emulation, EMULATION, "emulation")
     emulated = _emulation(source, given) if top["emulate"] is True else None
@@ -262,9 +299,11 @@ def _names(key: str, top: dict[str, Any], source: _Source) -> tuple[str, ...]:
     names = tuple(part.strip() for part in top[key].split(",") if part.strip())
     for name in names:
         if not valid_name(name):
-            raise source.wrong(key, f"= {name!r} must be names of 1-63 of A-Z a-z 0-9 . _ -")
+            raise source.wrong(
+                key, f"= {name!r} must be names of 1-63 characters of A-Z a-z 0-9 . _ -"
+            )
     if len(set(names)) < len(names):
-        raise source.wrong(key, f"= {', '.join(names)} names something twice")
+        raise source.wrong(key, f"= {', '.join(names)} contains a name twice")
     return names
 
 
@@ -275,7 +314,8 @@ def _memory_bytes(top: dict[str, Any], source: _Source) -> int:
     given = top["memory_mib"] << 20
     if there and given > there:
         raise source.wrong(
-            "memory_mib", f"= {top['memory_mib']} is above the {there >> 20} MiB of this machine"
+            "memory_mib",
+            f"= {top['memory_mib']} MiB is above {there >> 20} MiB, the memory of this machine",
         )
     return int(given)
 
@@ -298,14 +338,14 @@ def _listen(top: dict[str, Any], source: _Source, run_dir: Path) -> str:
         path = listen.removeprefix("unix:")
         if not path.startswith("/") or len(path) > 107:
             raise source.wrong(
-                "listen", f"= {listen!r} must be an absolute path of at most 107 bytes"
+                "listen", f"= {listen!r} must name an absolute path of at most 107 bytes"
             )
         return listen
     host, _, port = listen.rpartition(":")
     if not host or not port.isdigit() or not 0 <= int(port) <= 65535:
-        raise source.wrong("listen", f"= {listen!r} must be unix:/path or host:port")
+        raise source.wrong("listen", f"= {listen!r} must be unix:/PATH or HOST:PORT")
     if not top["token_file"] and not top["insecure"]:
-        raise source.wrong("listen", f"= {listen!r} needs token_file (or insecure, for tests)")
+        raise source.wrong("listen", f"= {listen!r} needs token_file (or insecure, for tests only)")
     return listen
 
 
@@ -324,7 +364,7 @@ def _steps_listen(top: dict[str, Any], source: _Source, run_dir: Path) -> str:
         return given
     host, _, port = given.rpartition(":")
     if given.startswith("unix:") or not host or not port.isdigit() or int(port) > 65535:
-        raise source.wrong("steps_listen", f"= {given!r} must be unix:/path, host:port or off")
+        raise source.wrong("steps_listen", f"= {given!r} must be unix:/PATH, HOST:PORT or off")
     return given
 
 
@@ -336,12 +376,13 @@ def _token(top: dict[str, Any], source: _Source) -> str | None:
         token = path.read_text(encoding="ascii").strip()
         mode = path.stat().st_mode
     except (OSError, UnicodeDecodeError) as error:
-        raise source.wrong("token_file", f"= {str(path)!r} is unreadable: {error}") from None
+        raise source.wrong("token_file", f"= {str(path)!r} cannot be read: {error}") from None
     if mode & 0o077:
         raise source.wrong("token_file", f"= {str(path)!r} can be read by others; chmod 600 it")
     if len(token) < 16:
         raise source.wrong(
-            "token_file", f"= {str(path)!r} holds {len(token)} characters; at least 16 are needed"
+            "token_file",
+            f"= {str(path)!r} holds a token of {len(token)} characters; the minimum is 16",
         )
     return token
 
@@ -355,7 +396,9 @@ def _cpus(text: str | None, source: _Source) -> CpuSet:
     except ValueError as error:
         raise source.wrong("cpus", f"= {text!r}: {error}") from None
     if not cpus or not cpus <= own:
-        raise source.wrong("cpus", f"= {text!r} must be CPUs of this process, not isolated: {own}")
+        raise source.wrong(
+            "cpus", f"= {text!r} must be a subset of {own}, the CPUs that this process may use"
+        )
     return cpus
 
 
@@ -400,7 +443,9 @@ def _ranges(
             continue
         if (low is not None and value < low) or (high is not None and value > high):
             limits = f"{(low or 0) / 1e6:g}..{'' if high is None else f'{high / 1e6:g}'} W"
-            raise source.wrong(key, f"= {value / 1e6:g} W is outside the zone's range {limits}")
+            raise source.wrong(
+                key, f"= {value / 1e6:g} W is outside the range of the zone, {limits}"
+            )
     return setting
 
 

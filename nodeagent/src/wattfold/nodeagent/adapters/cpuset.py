@@ -96,7 +96,7 @@ class CgroupMasks:
         if held != cpus:
             # Else the job would spread when the groups above are widened.
             write_group(file, before)
-            raise Broken(f"job {job}: the kernel holds it to CPUs {held}, not to {cpus}")
+            raise Broken(f"job {job}: the kernel confines it to CPUs {held} instead of {cpus}")
 
     def bring_back(self, members: list[int], cpus: CpuSet) -> CpuSet:
         # The kernel lets none leave.

@@ -101,7 +101,7 @@ def _bpf(command: int, attr: bytes) -> int:
 def _call(command: int, attr: ctypes.Array[ctypes.c_char]) -> int:
     number = _SYSCALLS.get(platform.machine())
     if number is None:
-        why = f"the number of bpf(2) on {platform.machine()} is not known"
+        why = f"the system call number of bpf(2) on {platform.machine()} is unknown"
         raise OSError(errno.ENOSYS, why)
     libc = ctypes.CDLL(None, use_errno=True)
     answer = libc.syscall(number, command, ctypes.byref(attr), _ATTR_BYTES)

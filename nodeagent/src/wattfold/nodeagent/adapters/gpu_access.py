@@ -30,9 +30,9 @@ from wattfold.nodeagent.core.gpus import DeviceNode, NodeGpu, foreign_devices
 class AccessMechanism(enum.Enum):
     """How jobs are kept from GPUs that are not their own; the values are for people."""
 
-    CGROUP_V1 = "devices controller of version 1"
-    CGROUP_V2 = "device program of version 2"
-    TOLD = "told which are theirs"
+    CGROUP_V1 = "devices controller of cgroup version 1"
+    CGROUP_V2 = "device program of cgroup version 2"
+    TOLD = "environment variables only"
 
 
 class GpuAccess(Protocol):
@@ -116,7 +116,7 @@ def choose_access(cgroup_root: Path, node: str, wanted: str, gpus: Sequence[Node
         return Told()
     failure = OSError(errno.ENOENT, "no control group can deny devices", str(cgroup_root))
     if not any(gpu.devices for gpu in gpus):
-        failure = OSError(errno.ENODEV, "the device nodes of its GPUs are not known: gpu_devices")
+        failure = OSError(errno.ENODEV, "the device nodes of the GPUs are unknown: set gpu_devices")
     else:
         for root, mechanism in access_roots(cgroup_root):
             try:
@@ -124,7 +124,11 @@ def choose_access(cgroup_root: Path, node: str, wanted: str, gpus: Sequence[Node
             except OSError as error:
                 failure = error
         if wanted == "auto":
-            logs.warning("gpus_not_held", why=failure, but="jobs are told which are theirs")
+            logs.warning(
+                "gpu_access_not_denied",
+                why=failure,
+                effect="jobs receive the names of their GPUs but can open others",
+            )
     if wanted == "cgroup":
         raise failure
     return Told()
@@ -159,7 +163,9 @@ def held_access(
     finally:
         access.remove(trial)
     if not may_enter(group):
-        raise PermissionError(errno.EACCES, "no process can be moved into it", str(group))
+        raise PermissionError(
+            errno.EACCES, "no process can be moved into this control group", str(group)
+        )
     return access
 
 

@@ -42,7 +42,7 @@ def gpu_config(
     """The checked settings; ``names`` is what ``gpus`` lists. Raises ConfigError."""
     model = top["gpu_model"] or ""
     if model and not valid_name(model):
-        raise source.wrong("gpu_model", f"= {model!r} must be 1-63 of A-Z a-z 0-9 . _ -")
+        raise source.wrong("gpu_model", f"= {model!r} must be 1-63 characters of A-Z a-z 0-9 . _ -")
     emulated = _emulated(top, emulation, source)
     return GpuConfig(
         listed=_listed(top, [] if top["gpus"] in ("auto", "off") else names, source),
@@ -61,7 +61,7 @@ def _listed(top: Mapping[str, Any], names: Sequence[str], source: Places) -> tup
             )
     paths = [part.strip() for part in top["gpu_devices"].split(",") if part.strip()]
     if paths and len(paths) != len(names):
-        why = f"names {len(paths)} device nodes for the {len(names)} GPUs that gpus lists"
+        why = f"names {len(paths)} device nodes, but gpus lists {len(names)} GPUs"
         raise source.wrong("gpu_devices", why)
     found = [(_device(path, source),) for path in paths]
     devices: list[tuple[DeviceNode, ...]] = [*found] or [()] * len(names)
@@ -93,10 +93,12 @@ def _emulated(
     if not top["emulated_gpus"]:
         return None
     if top["emulate"] is not True:
-        why = f"= {top['emulated_gpus']} needs emulate, of a node without a fixture"
+        why = f"= {top['emulated_gpus']} needs emulate = true (--emulate without MACHINE)"
         raise source.wrong("emulated_gpus", why)
     if top["gpus"] not in ("auto", "off"):
-        raise source.wrong("gpus", f"= {top['gpus']!r} cannot be beside emulated_gpus")
+        raise source.wrong(
+            "gpus", f"= {top['gpus']!r} cannot be combined with emulated_gpus; use auto or off"
+        )
     model = _model(top["gpu_model"] or MODEL_DEFAULT, emulation, source)
     accepts = ZoneRange(
         uw_min=quantised_up(uw_from_w(model.least_w)),
@@ -114,7 +116,8 @@ def _model(name: str, given: Mapping[str, Any], source: Places) -> GpuModel:
     if known is None and missing:
         raise source.wrong(
             "gpu_model",
-            f"= {name!r} is none of {', '.join(MODELS)}: give {', '.join(missing)} of it",
+            f"= {name!r} is not one of {', '.join(MODELS)}: set {', '.join(missing)}"
+            " in [emulation]",
         )
     base = known or next(iter(MODELS.values()))
     values = {
@@ -139,6 +142,6 @@ def _model(name: str, given: Mapping[str, Any], source: Places) -> GpuModel:
     )
     if not model.holds:
         draws_w = max(model.idle_w, model.curve.draw_w(model.least_w))
-        why = f"= {model.least_w:g} W would not be held: it draws {draws_w:.1f} W there"
+        why = f"= {model.least_w:g} W cannot be held: the model draws {draws_w:.1f} W at this limit"
         raise source.wrong("gpu_min_w", why, "emulation")
     return model

@@ -126,7 +126,7 @@ class HwmonGpus:
                 return _text(gpu.device / "gpu_busy_percent")
             case "memory_used_bytes" if gpu.vendor is GpuVendor.AMD:
                 return _text(gpu.device / "mem_info_vram_used")
-        raise FileNotFoundError(errno.ENOENT, "its driver has no such value", file)
+        raise FileNotFoundError(errno.ENOENT, "the driver does not provide this value", file)
 
     def read_counter(self, folder: str, file: str) -> tuple[str, int]:
         """The text; the counter is as new as the reading. Raises OSError."""
@@ -216,7 +216,9 @@ class HwmonGpus:
         try:
             return int(text)
         except ValueError:
-            raise OSError(errno.EIO, f"says {text!r}", str(gpu.hwmon / name)) from None
+            raise OSError(
+                errno.EIO, f"contains {text!r} instead of a number", str(gpu.hwmon / name)
+            ) from None
 
     def _most_uw(self, gpu: _Gpu) -> int:
         return _plausible(self._number(gpu, gpu.files.most))
@@ -235,7 +237,9 @@ class HwmonGpus:
         for name in gpu.files.power:
             if (gpu.hwmon / name).exists():
                 return gpu.drawn.after(self._number(gpu, name), self._now_ns())
-        raise FileNotFoundError(errno.ENOENT, "it tells neither energy nor power", str(gpu.hwmon))
+        raise FileNotFoundError(
+            errno.ENOENT, "the driver reports neither energy nor power", str(gpu.hwmon)
+        )
 
 
 def _node_gpu(gpu: _Gpu) -> NodeGpu:

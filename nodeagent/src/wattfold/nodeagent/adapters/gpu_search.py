@@ -75,9 +75,9 @@ def find_gpus(
     except ImportError:
         why = "the package nvidia-ml-py is not installed"
     except OSError as error:
-        why = error.strerror or f"the driver's library cannot be loaded: {error}"
+        why = error.strerror or f"the library of the driver cannot be loaded: {error}"
     if why and pci:
-        logs.warning("gpus_out_of_reach", gpus=pci, why=why)
+        logs.warning("gpus_unavailable", gpus=pci, why=why)
     others = HwmonGpus(host / "sys")
     facts = GpusFacts(
         on_bus=pci,

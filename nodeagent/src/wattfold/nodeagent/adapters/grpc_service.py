@@ -130,7 +130,7 @@ class NodeAgentService(node_agent_pb2_grpc.NodeAgentServicer):
 
         async def act() -> pb.LaunchResponse:
             if self._power.left:
-                raise WrongState(f"job {request.job_id}: the node has left: renew its lease first")
+                raise WrongState(f"job {request.job_id}: the node has left; renew its lease first")
             job, already = await self._jobs.launch(wire.launch_order(request))
             return pb.LaunchResponse(pid=job.pid, already_running=already)
 
@@ -212,7 +212,7 @@ class NodeAgentService(node_agent_pb2_grpc.NodeAgentServicer):
         async def act() -> pb.LeaveResponse:
             if alive := [job.id for job in self._jobs.jobs.values() if job.live]:
                 raise WrongState(
-                    f"{len(alive)} jobs are alive here ({', '.join(alive[:_NAMED_MAX])}):"
+                    f"{len(alive)} jobs run on this node ({', '.join(alive[:_NAMED_MAX])});"
                     " end them before the node leaves"
                 )
             failed = self._power.leave()

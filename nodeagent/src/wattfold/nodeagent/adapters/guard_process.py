@@ -60,7 +60,7 @@ class GuardProcess:
                 async with asyncio.timeout(_READY_S):
                     await readable(process.stdout.fileno())
                 if process.stdout.read(16) != b"ready\n":
-                    raise OSError("it ended before it was ready")
+                    raise OSError("the guard ended before it was ready")
         except BaseException:
             await found.end()
             raise

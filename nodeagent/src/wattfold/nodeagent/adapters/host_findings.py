@@ -35,9 +35,9 @@ def account() -> Finding:
     return Finding(
         subject="account",
         status=Status.LIMITED,
-        finding=f"uid {uid}, not root: power zones and cgroups are usually for root only, and"
-        " jobs can run as this account only",
-        remedy="run this as the account that will run the agent, usually root",
+        finding=f"uid {uid}, not root: usually only root can use power zones and cgroups, and"
+        " all jobs run as this account",
+        remedy="run this check as the account of the agent, usually root",
     )
 
 
@@ -58,22 +58,22 @@ def core_masks(config: Config) -> Finding:
     folder, mechanism = found
     if not group_usable(folder, v2=mechanism is MaskMechanism.CPUSET_V2):
         return _no_cgroup(
-            config.masks, f"the cpuset controller in {folder} cannot be written", GIVE_WRITE
+            config.masks, f"this account cannot write the cpuset controller in {folder}", GIVE_WRITE
         )
     return _masks(Status.OK, f"by {mechanism.value} in {folder}")
 
 
 def job_ends(config: Config) -> Finding:
     """How all processes of a job would be ended, and how many it may have."""
-    most = f"{min(config.pids_max, pids_here())} processes and threads a job"
+    most = f"at most {min(config.pids_max, pids_here())} processes and threads per job"
     if config.job_groups == "off":
-        return _ends(Status.OK, f"by signals, as configured; {most} and account")
+        return _ends(Status.OK, f"by signals, as configured; {most}, counted by account")
     root = ending_root(config.cgroup_root)
     if root is None or not group_usable(root, v2=False):
-        why = f"no control group below {config.cgroup_root} can be made"
-        found = f"by signals, which takes as long as a job makes processes: {why}"
+        why = f"the agent cannot create control groups in {config.cgroup_root}"
+        found = f"by signals, which a job that keeps creating processes can delay: {why}"
         status = Status.NO if config.job_groups == "cgroup" else Status.LIMITED
-        return _ends(status, f"{found}; {most} and account", GIVE_WRITE)
+        return _ends(status, f"{found}; {most}, counted by account", GIVE_WRITE)
     return _ends(Status.OK, f"by control groups in {root}; {most}")
 
 
@@ -91,17 +91,18 @@ def throttle(config: Config) -> list[Finding]:
     except OSError:
         found = None
     if found is not None and group_usable(found[0], v2=found[1]):
-        good = f"emulated caps slow jobs by the CPU bandwidth controller in {found[0]}"
+        good = f"emulated caps slow jobs with the CPU bandwidth controller in {found[0]}"
         return [Finding(subject="throttle", status=Status.OK, finding=good)]
     if wanted == "cgroup":
-        why = f"throttle = cgroup, but no CPU controller in {config.cgroup_root} can be written"
+        why = "throttle = cgroup, but this account cannot write a CPU controller in"
+        why += f" {config.cgroup_root}"
         return [Finding(subject="throttle", status=Status.NO, finding=why, remedy=GIVE_WRITE)]
     return [
         Finding(
             subject="throttle",
             status=Status.LIMITED,
-            finding="emulated caps slow jobs by stop and continue signals: less even, and without"
-            " effect while no agent runs",
+            finding="emulated caps slow jobs with SIGSTOP and SIGCONT: less evenly, and only while"
+            " the agent runs",
             remedy="let the agent write the CPU controller of a cgroup (usually as root)",
         )
     ]
@@ -112,19 +113,21 @@ def gpu_access(config: Config, gpus: Sequence[NodeGpu]) -> list[Finding]:
     if not gpus:
         return []
     if config.gpu.access == "off":
-        return [_access(Status.OK, "jobs are told which are theirs, as configured")]
+        return [
+            _access(Status.OK, "not denied, as configured: jobs receive the names of their GPUs")
+        ]
     if config.gpu.emulated is not None:
-        return [_access(Status.OK, "emulated ones have no devices that could be opened")]
+        return [_access(Status.OK, "emulated GPUs have no device nodes")]
     short = Status.NO if config.gpu.access == "cgroup" else Status.LIMITED
-    told = "jobs are told which are theirs and could open others"
+    open_to_all = "not denied: jobs receive the names of their GPUs but can open others"
     if not any(gpu.devices for gpu in gpus):
-        return [_access(short, f"{told}: their device nodes are not known", "set gpu_devices")]
+        return [_access(short, f"{open_to_all}; device nodes are unknown", "set gpu_devices")]
     for root, mechanism in access_roots(config.cgroup_root):
         v2 = mechanism is AccessMechanism.CGROUP_V2
         if group_usable(root, v2=v2) and (not v2 or os.geteuid() == 0):
-            tried = ", which is tried at the start" if v2 else ""
-            return [_access(Status.OK, f"by the {mechanism.value} in {root}{tried}")]
-    return [_access(short, f"{told}: no control group can deny devices", GIVE_WRITE)]
+            tested = "; the agent tests it at its start" if v2 else ""
+            return [_access(Status.OK, f"denied by the {mechanism.value} in {root}{tested}")]
+    return [_access(short, f"{open_to_all}; no control group can deny devices", GIVE_WRITE)]
 
 
 def _access(status: Status, finding: str, remedy: str = "") -> Finding:
@@ -147,9 +150,9 @@ def folder(subject: str, key: str, path: Path) -> Finding:
         if why := unsafe_parent(path):
             return _unusable(subject, f"{path}: {why}", f"change that folder, {other}")
         if may(above, os.W_OK) and above.is_dir():
-            return Finding(subject=subject, status=Status.OK, finding=f"{path} can be made")
-        why = f"{path} does not exist and cannot be made in {above}"
-        remedy = f"make it for uid {os.geteuid()}, mode 700, {other}"
+            return Finding(subject=subject, status=Status.OK, finding=f"{path} can be created")
+        why = f"{path} does not exist and cannot be created in {above}"
+        remedy = f"create it for uid {os.geteuid()} with mode 700, {other}"
         return Finding(subject=subject, status=Status.NO, finding=why, remedy=remedy)
     found = path.lstat()
     mode = stat.S_IMODE(found.st_mode)
@@ -162,7 +165,7 @@ def folder(subject: str, key: str, path: Path) -> Finding:
         why = f"{path} has mode {mode:o}: other accounts can write in it"
         return _unusable(subject, why, f"chmod go-w {path}")
     if not may(path, os.W_OK):
-        return _unusable(subject, f"{path} cannot be written", f"make it writable, {other}")
+        return _unusable(subject, f"this account cannot write {path}", f"make it writable, {other}")
     if why := unsafe_parent(path):
         return _unusable(subject, f"{path}: {why}", f"change that folder, {other}")
     return Finding(subject=subject, status=Status.OK, finding=f"{path} can be used")
@@ -175,9 +178,8 @@ def shim(config: Config) -> list[Finding]:
             Finding(
                 subject="shim",
                 status=Status.LIMITED,
-                finding="no library is set: OpenMP teams keep their size when cores change",
-                remedy="pip install ./runtime_shims, or build it with scripts/build_shims and set"
-                " omp_shim",
+                finding="no library: OpenMP teams keep their size when the cores of a job change",
+                remedy="pip install ./runtime_shims; or run scripts/build_shims and set omp_shim",
             )
         ]
     return [_library(Path(config.omp_shim)), _libzmq()]
@@ -214,7 +216,7 @@ def _no_cgroup(wanted: str, why: str, remedy: str) -> Finding:
     if wanted == "cgroup":
         return _masks(Status.NO, f"masks = cgroup, but {why}", remedy)
     return _masks(
-        Status.LIMITED, f"by the affinity of every thread, which jobs can undo: {why}", remedy
+        Status.LIMITED, f"by the affinity of every thread, which jobs can change: {why}", remedy
     )
 
 

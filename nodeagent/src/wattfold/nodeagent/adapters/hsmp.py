@@ -95,7 +95,9 @@ class HsmpFiles:
         if file == "constraint_0_name":
             return "long_term"
         if file not in _VALUES:
-            raise FileNotFoundError(errno.ENOENT, "the port has no such value", file)
+            raise FileNotFoundError(
+                errno.ENOENT, "the HSMP driver does not provide this value", file
+            )
         return str(self._port.ask(socket, _VALUES[file]) * _UW_PER_MW)
 
     def read_counter(self, folder: str, file: str) -> tuple[str, int]:

@@ -36,7 +36,7 @@ class EndMechanism(enum.Enum):
 
     KILL = "cgroup.kill"
     FREEZE = "cgroup.freeze and SIGKILL"
-    FREEZER_V1 = "freezer of version 1 and SIGKILL"
+    FREEZER_V1 = "freezer of cgroup version 1 and SIGKILL"
     SIGNALS = "SIGSTOP and SIGKILL"
 
 
@@ -119,7 +119,7 @@ def choose_groups(cgroup_root: Path, node: str, wanted: str, pids_max: int) -> J
     ends = _first_made(_ending_roots(cgroup_root), node, _ends_jobs, required=wanted == "cgroup")
     counts = _first_made(_counting_roots(cgroup_root), node, _counts_jobs)
     if wanted == "cgroup" and ends is None:
-        why = "no control group by which a job can be ended"
+        why = "no control group can end a job"
         raise FileNotFoundError(errno.ENOENT, why, str(cgroup_root))
     return JobGroups(ends, counts, _mechanism(ends), pids_max)
 

@@ -29,9 +29,9 @@ _CONTROLLER = ("memory",)
 class MemoryMechanism(enum.Enum):
     """How jobs are held to their memory; the values are for people."""
 
-    CGROUP_V1 = "memory controller of version 1"
-    CGROUP_V2 = "memory controller of version 2"
-    WATCHED = "what its processes have resident"
+    CGROUP_V1 = "memory controller of cgroup version 1"
+    CGROUP_V2 = "memory controller of cgroup version 2"
+    WATCHED = "resident memory of its processes"
 
 
 class MemoryLimits(Protocol):
@@ -164,7 +164,9 @@ def _group_limits(root: Path, node: str, mechanism: MemoryMechanism) -> MemoryLi
     if v2:
         enable_controllers(group, _CONTROLLER)
     if not may_enter(group):
-        raise PermissionError(errno.EACCES, "no process can be moved into it", str(group))
+        raise PermissionError(
+            errno.EACCES, "no process can be moved into this control group", str(group)
+        )
     return GroupLimits(group, mechanism)
 
 

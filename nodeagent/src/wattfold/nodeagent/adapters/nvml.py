@@ -38,23 +38,29 @@ _LIMIT = "constraint_0_power_limit_uw"
 _MIN = "constraint_0_min_power_uw"
 _MAX = "constraint_0_max_power_uw"
 _UW_PER_MW = 1000
-_RESET = "it must be reset, while nothing uses it, this agent included: nvidia-smi --gpu-reset"
-_UPGRADED = "the driver was upgraded under its old module: load that anew or reboot the node"
+_RESET = (
+    "the GPU needs a reset: stop the agent and all programs that use the GPU, then run"
+    " nvidia-smi --gpu-reset"
+)
+_UPGRADED = (
+    "the library of the driver does not match its kernel module: reload the module or reboot the"
+    " node"
+)
 _ERRORS = {
-    1: (errno.EIO, "the library was closed"),
+    1: (errno.EIO, "the library is closed"),
     2: (errno.EINVAL, ""),
     3: (errno.EOPNOTSUPP, ""),
     4: (errno.EACCES, ""),
     6: (errno.ENODEV, ""),
     9: (errno.ENXIO, "load the driver: nvidia-smi must list the GPUs"),
     10: (errno.ETIMEDOUT, ""),
-    13: (errno.EOPNOTSUPP, "the driver is older than this call"),
-    15: (errno.ENODEV, "it fell off the bus, Xid 79 in dmesg: reboot the node"),
+    13: (errno.EOPNOTSUPP, "the driver is too old for this call"),
+    15: (errno.ENODEV, "look for Xid 79 in dmesg and reboot the node"),
     16: (errno.EIO, _RESET),
     18: (errno.EIO, _UPGRADED),
     19: (errno.EBUSY, ""),
     28: (errno.ENODEV, ""),
-    999: (errno.EIO, "also said where a control group denies this process the device"),
+    999: (errno.EIO, "a control group may deny this process the device"),
 }
 """What the codes of the library mean here, and what its own words leave out."""
 _MAJOR = 195
@@ -134,7 +140,7 @@ class NvmlFiles:
                 return str(int(self._ask(gpu, "nvmlDeviceGetUtilizationRates").gpu))
             case "memory_used_bytes":
                 return str(int(self._ask(gpu, "nvmlDeviceGetMemoryInfo").used))
-        raise FileNotFoundError(errno.ENOENT, "NVML has no such value", file)
+        raise FileNotFoundError(errno.ENOENT, "NVML does not provide this value", file)
 
     def read_counter(self, folder: str, file: str) -> tuple[str, int]:
         """The text; the counter is as new as the reading. Raises OSError."""
@@ -148,7 +154,9 @@ class NvmlFiles:
         elif file == "enabled":
             self._ask(gpu, "nvmlDeviceSetPersistenceMode", int(int(text) != 0))
         else:
-            raise PermissionError(errno.EACCES, "only limit and persistence can be set", file)
+            raise PermissionError(
+                errno.EACCES, "only the limit and the persistence mode can be set", file
+            )
 
     def may(self, folder: str, file: str, mode: int) -> bool:
         """Whether this account may use the value so, told without trying."""
@@ -247,7 +255,7 @@ class NvmlFiles:
         except OSError as error:
             if error.errno != errno.EOPNOTSUPP:
                 raise
-            raise FileNotFoundError(errno.ENOENT, "it has no persistence mode") from None
+            raise FileNotFoundError(errno.ENOENT, "the GPU has no persistence mode") from None
 
     def _partitioned(self, gpu: _Gpu) -> bool:
         try:

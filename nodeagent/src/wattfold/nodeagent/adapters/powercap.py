@@ -200,7 +200,7 @@ class PowercapZone:
         if none does.
         """
         if not 0 < cap_uw <= _REGISTER_UW_MAX:
-            raise ValueError(f"{w_from_uw(cap_uw):g} W is outside what the register holds")
+            raise ValueError(f"{w_from_uw(cap_uw):g} W is outside the range of the register")
         self._set_uw = cap_uw
         failures: list[OSError | ValueError] = []
         for interface in self._capping:
@@ -241,7 +241,9 @@ class PowercapZone:
                 if f"{interface.folder}/{file}" in known
             }
         if not self._capping and not self.cannot_cap:
-            self.cannot_cap = f"the limit of {self.folder} could not be saved, so it is not changed"
+            self.cannot_cap = (
+                f"the limit of {self.folder} could not be saved, so it stays unchanged"
+            )
 
     def _switch_known(self, folder: str, known: dict[str, int]) -> bool:
         """Whether a zone that must be switched on can be switched off again."""
@@ -323,7 +325,7 @@ class PowercapZone:
         """
         self._describe_energy()
         if self.kind is ZoneKind.PSYS:
-            self.cannot_cap = "psys contains the packages; they are capped"
+            self.cannot_cap = "psys contains the packages, which are capped instead"
         elif not self._capping:
             self.cannot_cap = str(self._energy_only().strerror)
             self._describe_gpu(setting)
@@ -358,7 +360,7 @@ class PowercapZone:
         uw_max = uw_max or self._hardware_max(named.cap_uw_max or present_uw)
         if not uw_max:
             self.cannot_cap = (
-                f"the highest cap of {self.name} is unknown: set"
+                f"the maximum cap of {self.name} is unknown: set"
                 f" {self.kind.value}_max_w in the configuration"
             )
             return
@@ -488,7 +490,7 @@ def _zone_label(files: ZoneFiles, folder: str) -> str:
     except FileNotFoundError:
         return ""
     except OSError as error:
-        logs.warning("zone_without_name", folder=folder, why=str(error))
+        logs.warning("zone_name_unreadable", folder=folder, why=str(error))
         return ""
 
 

@@ -202,9 +202,9 @@ class Interface:
         try:
             if not self.enabled():
                 self.write("enabled", 1)
-                logs.info("limits_switched_on", folder=self.folder)
+                logs.info("limits_enabled", folder=self.folder)
                 if not self.enabled():
-                    raise OSError(errno.EIO, f"{self.folder}: limits stay switched off")
+                    raise OSError(errno.EIO, f"{self.folder}: limits stay disabled")
         except (OSError, ValueError) as error:
             self.owed["enabled"] = str(error)
             return error
@@ -265,7 +265,7 @@ def _constraints(files: ZoneFiles, folder: str) -> dict[str, str]:
         except FileNotFoundError:
             continue
         except OSError as error:
-            logs.warning("limit_without_name", folder=folder, number=index, why=str(error))
+            logs.warning("limit_name_unreadable", folder=folder, number=index, why=str(error))
             continue
         found.setdefault(name, f"constraint_{index}")
     return found

@@ -134,7 +134,9 @@ class Starting:
             line = await asyncio.wait_for(_read_line(self._process.stdout.fileno()), _ANSWER_S)
         except TimeoutError:
             self._process.kill()
-            raise Broken(f"job {self._job}: its keeper did not answer in {_ANSWER_S} s") from None
+            raise Broken(
+                f"job {self._job}: its keeper did not answer within {_ANSWER_S} s"
+            ) from None
         if not line:
             raise Broken(f"job {self._job}: its keeper ended before the job was started")
         answer: dict[str, Any] = json.loads(line)

@@ -50,7 +50,7 @@ class ServiceManager:
             with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK) as out:
                 out.sendto(text.encode(), self._address)
         except OSError as error:
-            logs.warning("service_manager_not_told", text=text, why=error)
+            logs.warning("service_manager_not_notified", text=text, why=error)
 
 
 def here() -> ServiceManager:

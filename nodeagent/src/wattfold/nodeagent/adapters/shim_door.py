@@ -70,7 +70,7 @@ class ShimDoor:
         """There is one more."""
         self._open.add(connection)
         if not self._all.take(time.monotonic_ns()):
-            self._press(f"more than {RATE_PER_S} connections a second")
+            self._press(f"more than {RATE_PER_S} connections per second")
         elif len(self._open) > CONNECTIONS_MAX:
             self._press(f"more than {CONNECTIONS_MAX} connections")
         if self.flood:
@@ -91,7 +91,7 @@ class ShimDoor:
         if self.flood:
             return
         self.flood = why
-        logs.warning("shim_connections_flood", job=self._job, why=why)
+        logs.warning("shim_connections_flooded", job=self._job, why=why)
         for connection in list(self._open):
             self._judge(connection, held=True)
         self._wait()
@@ -107,10 +107,12 @@ class ShimDoor:
             elif held:
                 return
             elif not self._members.take(time.monotonic_ns()):
-                self._keep_out(f"more than {RATE_PER_S} connections a second of its own")
+                self._keep_out(
+                    f"more than {RATE_PER_S} connections per second from its own processes"
+                )
                 self._send_away(connection, found)
             elif len(self._open) > CONNECTIONS_MAX:
-                self._keep_out(f"more than {CONNECTIONS_MAX} connections of its own")
+                self._keep_out(f"more than {CONNECTIONS_MAX} connections from its own processes")
                 self._send_away(connection, found)
 
     def _is_member(self, pid: int) -> bool:
@@ -154,7 +156,7 @@ class ShimDoor:
         try:
             self._ports.shut(shut)
         except OSError as error:
-            logs.warning("shim_door_stuck", job=self._job, why=error)
+            logs.warning("shim_listener_unchanged", job=self._job, why=error)
 
 
 def _connection(descriptor: int, path: str) -> socket.socket | None:

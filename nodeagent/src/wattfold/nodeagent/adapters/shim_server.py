@@ -102,7 +102,7 @@ class ShimServer:
                 self._teams[job] = self._folder.teams(job, uid, teams, seq)
             except OSError as error:
                 # Programs then go by the first mask they are sent.
-                logs.info("shim_teams_off", job=job, why=str(error))
+                logs.info("shim_teams_disabled", job=job, why=str(error))
                 self._teams[job] = None
         file = self._teams[job]
         if file is not None:

@@ -185,7 +185,7 @@ class ShimSocket:
         try:
             self._socket.send_multipart([peer.identity, message.pack()], zmq.NOBLOCK)
         except zmq.Again:
-            logs.warning("shim_does_not_read", job=self.job, pid=peer.pid)
+            logs.warning("shim_not_reading", job=self.job, pid=peer.pid)
         except zmq.ZMQError:
             self._forget(peer)
         # Sending may swallow the edge of the descriptor.
@@ -202,7 +202,7 @@ class ShimSocket:
                 peer.notice = self._ports.new_notice()
             except OSError as error:
                 self._notices_fail = True
-                logs.info("shim_notices_off", job=self.job, why=str(error))
+                logs.info("shim_notices_disabled", job=self.job, why=str(error))
         if peer.notice is None:
             return 0
         peer.notice.write(len(order.cpus), order.seq)
@@ -277,7 +277,9 @@ class ShimSocket:
 
     def _pause(self) -> None:
         if not self.held_back:
-            logs.warning("shim_flood", job=self.job, most_per_s=self._messages.rate_per_s)
+            logs.warning(
+                "shim_messages_flooded", job=self.job, most_per_s=self._messages.rate_per_s
+            )
         self.held_back += 1
         self._paused = asyncio.get_running_loop().call_later(_PAUSE_S, self._go_on)
 

@@ -54,7 +54,7 @@ def private_folder(path: Path, mode: int = 0o700) -> Path:
     if found.st_mode & 0o022:
         raise StateDirError(
             f"{path}: mode {stat.S_IMODE(found.st_mode):o} lets other accounts write;"
-            " remove that right"
+            f" chmod go-w {path}"
         )
     # Once more: somebody may have been quicker in making one of them.
     _check_parents(path)
@@ -74,19 +74,19 @@ def unsafe_parent(path: Path) -> str:
         except FileNotFoundError:
             continue
         except OSError as error:
-            return f"{parent} above it: {error.strerror}"
+            return f"its parent folder {parent}: {error.strerror}"
         if found.st_uid not in (0, os.geteuid()):
-            return f"{parent} above it belongs to uid {found.st_uid}"
+            return f"its parent folder {parent} belongs to uid {found.st_uid}"
         writable = found.st_mode & 0o002 or (found.st_mode & 0o020 and found.st_gid != 0)
         if writable and not found.st_mode & stat.S_ISVTX:
             mode = stat.S_IMODE(found.st_mode)
-            return f"{parent} above it has mode {mode:o}: other accounts can write in it"
+            return f"its parent folder {parent} has mode {mode:o}: other accounts can write in it"
     return ""
 
 
 def _check_parents(path: Path) -> None:
     if why := unsafe_parent(path):
-        raise StateDirError(f"{path}: {why}; choose another place, or change that folder")
+        raise StateDirError(f"{path}: {why}; choose another path or change that folder")
 
 
 def _make_parents(path: Path) -> None:
@@ -106,7 +106,7 @@ class StateStore:
         self._lock = os.open(root / LOCK_FILE, os.O_RDWR | os.O_CREAT, 0o600)
         if not _locked(self._lock, _LOCK_WAIT_S):
             os.close(self._lock)
-            raise StateDirError(f"{root}: another agent is running on this folder")
+            raise StateDirError(f"{root}: another agent uses this folder")
 
     def close(self) -> None:
         """Lets another agent use the folder."""

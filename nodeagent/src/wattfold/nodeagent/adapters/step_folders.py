@@ -117,13 +117,15 @@ class StepFolders:
         try:
             here = os.open(self.path(job), os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW)
         except OSError:
-            raise NoStepHostError(f"no step host of job {job} here") from None
+            raise NoStepHostError(f"no step host of job {job} on this node") from None
         try:
             if uid not in (None, 0, _owner(here)):
-                raise NoStepHostError(f"no step host of job {job} here")
+                raise NoStepHostError(f"no step host of job {job} on this node")
             _send_to(f"/proc/self/fd/{here}/{SOCKET_NAME}", conn)
         except OSError as error:
-            raise NoStepHostError(f"no step host of job {job} here: {error.strerror}") from None
+            raise NoStepHostError(
+                f"no step host of job {job} on this node: {error.strerror}"
+            ) from None
         finally:
             os.close(here)
 
@@ -157,6 +159,7 @@ def remote_shell() -> str:
     found = shutil.which("wattfold-rsh") or ""
     if not found:
         logs.warning(
-            "no_remote_shell", why="wattfold-rsh is not installed: launchers find no steps"
+            "remote_shell_not_found",
+            why="wattfold-rsh is not installed, so launchers cannot start steps",
         )
     return found

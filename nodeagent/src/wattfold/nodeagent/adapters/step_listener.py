@@ -112,7 +112,7 @@ class StepListener:
     def _pause(self, error: OSError) -> None:
         """Out of descriptors or memory: the connections that wait stay in the kernel's queue."""
         assert self._listener is not None
-        logs.warning("steps_not_accepted", why=error)
+        logs.warning("step_connection_failed", why=error)
         loop = asyncio.get_running_loop()
         loop.remove_reader(self._listener)
 

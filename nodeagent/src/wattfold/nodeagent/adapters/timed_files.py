@@ -155,7 +155,7 @@ class _Device:
         since_s = time.monotonic() - self._called_s if self._called_s is not None else 0.0
         if not self._told_slow:
             self._told_slow = True
-            logs.warning("device_does_not_answer", device=self._folder, since_s=round(since_s, 2))
+            logs.warning("device_not_responding", device=self._folder, since_s=round(since_s, 2))
         why = f"{self._folder}: its driver has not answered for {since_s:.1f} s"
         return TimeoutError(errno.ETIMEDOUT, why)
 

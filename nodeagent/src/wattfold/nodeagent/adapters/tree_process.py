@@ -63,7 +63,9 @@ class TreeProcess:
             if not ready or process.stdout.readline() != b"ready\n":
                 process.kill()
                 why = process.stderr.read().decode(errors="replace").strip()
-                raise OSError(f"{self._folder}: no emulated machine: {why or 'it did not start'}")
+                raise OSError(
+                    f"{self._folder}: the emulated machine did not start: {why or 'no message'}"
+                )
         stat = procfs.read_stat(process.pid)
         ticks = stat.start_ticks if stat else 0
         self._record.write_text(

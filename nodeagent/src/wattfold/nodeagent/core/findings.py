@@ -17,7 +17,7 @@ UNLIMITED_UW_MIN = 2_000_000_000
 """No package draws 2 kW: a limit from here on means that there is none."""
 
 GIVE_WRITE = "run the agent as root, or with the capability CAP_DAC_OVERRIDE"
-GIVE_GPU = "run the agent as root; in a container with the capability CAP_SYS_ADMIN"
+GIVE_GPU = "run the agent as root; in a container, with the capability CAP_SYS_ADMIN"
 GIVE_READ = "run the agent as root, or with the capability CAP_DAC_READ_SEARCH"
 
 
@@ -113,7 +113,7 @@ def measuring(zone: ZoneFacts) -> Finding:
     if not zone.cannot_measure:
         return _found(zone, Status.OK, "energy can be measured")
     if zone.energy_denied:
-        why = "energy cannot be read by this account (the kernel keeps it for root)"
+        why = "this account cannot read the energy (the kernel allows only root)"
         return _found(zone, Status.NO, why, GIVE_READ)
     return _found(zone, Status.NO, zone.cannot_measure, _look(zone))
 
@@ -126,56 +126,65 @@ def _look(zone: ZoneFacts) -> str:
 
 def no_packages(machine: MachineFacts) -> Finding:
     """Why there is no package zone."""
-    status, emulate = Status.NO, "; --emulate runs the agent without real zones"
+    status, emulate = Status.NO, "; or use --emulate, which needs no real zones"
     what = "has no package zone" if machine.root_exists else "does not exist"
     finding, remedy = f"{machine.root} {what}", ""
     if machine.container:
         inside = " in a virtual machine" if machine.virtual else ""
-        finding += f"; this is a container ({machine.container}){inside}, where zones are masked"
+        finding += f"; this is a container ({machine.container}){inside}, which hides the zones"
         remedy = "run the agent on the physical host, or mount its tree into the container"
     elif machine.virtual:
         finding += "; this is a virtual machine, which has no power zones of its own"
         remedy = "run the agent on the physical machine"
     elif not machine.rapl_driver:
         finding += "; the driver intel_rapl_msr is not loaded"
-        remedy = "modprobe intel_rapl_msr, and name it in /etc/modules-load.d"
+        remedy = "modprobe intel_rapl_msr, and add it to /etc/modules-load.d"
     else:
-        finding += "; the driver is loaded but has found no zone on this processor"
+        finding += "; the driver is loaded but found no zone on this processor"
         remedy = "look for errors of intel_rapl in dmesg"
     if "AMD" in machine.vendor or "Hygon" in machine.vendor:
-        remedy += "; AMD processors have energy only there, capping needs HSMP (amd_hsmp)"
+        remedy += "; these zones only measure AMD processors, capping needs HSMP (amd_hsmp)"
     return Finding(subject="packages", status=status, finding=finding, remedy=remedy + emulate)
 
 
 def psys(zone: ZoneFacts) -> Finding:
     """A zone that contains the packages."""
     return _found(
-        zone, Status.OK, f"is shown but not capped: it contains the packages ({zone.path})"
+        zone,
+        Status.OK,
+        f"is not capped, because it contains the packages ({zone.path})",
     )
 
 
 def _cannot_cap(zone: ZoneFacts, machine: MachineFacts) -> Finding | None:
     limit = zone.long_term
     if limit is None:
-        remedy = "none here: the zone can only be measured"
+        remedy = "none: the zone can only be measured"
         if zone.kind is ZoneKind.GPU:
-            remedy += "; name the most it draws in gpu_max_w, which is charged to the budget"
+            remedy += "; set gpu_max_w to its maximum power, which is charged to the budget"
         elif "AMD" in machine.vendor or "Hygon" in machine.vendor:
             remedy = "capping AMD processors needs HSMP: load the driver amd_hsmp"
-        return _found(zone, Status.NO, f"cannot be capped: {zone.path} has energy only", remedy)
+        return _found(
+            zone,
+            Status.NO,
+            f"cannot be capped: {zone.path} has an energy counter but no limit",
+            remedy,
+        )
     if limit.error == "ENODATA":
-        why = "limits cannot be read: ENODATA, the driver refuses or the firmware has locked them"
-        return _found(zone, Status.NO, why, "unlock power limits in the firmware setup, reboot")
+        why = "limits cannot be read (ENODATA): the driver or the firmware has locked them"
+        return _found(zone, Status.NO, why, "unlock power limits in the firmware setup and reboot")
     if limit.error in ("EACCES", "EPERM"):
-        return _found(zone, Status.NO, "limits cannot be read by this account", GIVE_READ)
+        return _found(zone, Status.NO, "this account cannot read the limits", GIVE_READ)
     if not limit.writable and zone.kind is ZoneKind.GPU:
-        why = "the limit cannot be set by this account; the GPU is charged with its highest one"
+        why = "this account cannot set the limit; the budget is charged for the maximum limit"
         return _found(zone, Status.NO, why, GIVE_GPU)
     if not limit.writable:
-        why = "the limit cannot be written: no permission, or the tree is mounted read-only"
-        return _found(zone, Status.NO, why, f"{GIVE_WRITE}; in a container mount it writable")
+        why = "this account cannot write the limit: no permission, or a read-only mount"
+        return _found(
+            zone, Status.NO, why, f"{GIVE_WRITE}; in a container, mount the tree writable"
+        )
     if zone.enabled is False and not zone.enabled_writable:
-        why = "limits are switched off (enabled is 0) and this account cannot switch them on"
+        why = "limits are disabled (enabled is 0) and this account cannot enable them"
         return _found(zone, Status.NO, why, GIVE_WRITE)
     if zone.cannot_cap:
         return _found(zone, Status.NO, zone.cannot_cap, _range_remedy(zone))
@@ -196,16 +205,16 @@ def _enabled(zone: ZoneFacts) -> list[Finding]:
     if zone.enabled is not False:
         return []
     if zone.kind is ZoneKind.GPU:
-        why = "persistence mode is off, so limits are lost when no program uses the GPU"
-        return [_found(zone, Status.OK, f"{why}; the agent switches it on while it runs")]
+        why = "persistence mode is off: the driver drops limits when no program uses the GPU"
+        return [_found(zone, Status.OK, f"{why}; the agent enables it while it runs")]
     if zone.kind is ZoneKind.DRAM:
-        why = "limits are switched off (enabled is 0); many processors cannot cap DRAM"
+        why = "limits are disabled (enabled is 0); many processors cannot cap DRAM"
         remedy = (
-            "none needed: the agent tries at its start and leaves the zone alone if it is refused;"
-            " then count the power of the DRAM in base_power_w"
+            "start the agent, which tries to enable them; if it cannot, add the power of the DRAM"
+            " to base_power_w"
         )
     else:
-        why = "limits are switched off (enabled is 0); the firmware may have locked them"
+        why = "limits are disabled (enabled is 0); the firmware may have locked them"
         remedy = (
             "start the agent; if it logs cap_not_set, unlock power limits in the firmware setup"
         )
@@ -216,11 +225,11 @@ def _present_limit(zone: ZoneFacts) -> list[Finding]:
     limit_uw = zone.long_term.limit_uw if zone.long_term else None
     # A zone that is switched off usually shows 0: that has been said then.
     if limit_uw == 0 and zone.enabled is not False:
-        why = "the present limit is 0 W: never set, or a value too large for the hardware"
-        remedy = "restart the node; if it stays 0, caps here may be ignored: compare with the power"
+        why = "the current limit is 0 W: it was never set, or exceeds the range of the hardware"
+        remedy = "reboot the node; if the limit stays 0 W, compare caps with the measured power"
         return [_found(zone, Status.LIMITED, why, remedy)]
     if limit_uw is not None and limit_uw >= UNLIMITED_UW_MIN:
-        why = f"the present limit is {w_from_uw(limit_uw):g} W: unlimited until the first cap"
+        why = f"the current limit is {w_from_uw(limit_uw):g} W: unlimited until the first cap"
         return [_found(zone, Status.OK, why)]
     return []
 
@@ -230,17 +239,17 @@ def _short_term(zone: ZoneFacts) -> list[Finding]:
     if short is None or limit is None:
         return []
     if short.error:
-        why = f"the short-term limit cannot be read ({short.error}): bursts may pass a cap"
+        why = f"the short-term limit cannot be read ({short.error}): bursts may exceed a cap"
         return [_found(zone, Status.LIMITED, why, "unlock power limits in the firmware setup")]
     if not short.writable:
-        why = "the short-term limit cannot be written: bursts may pass a cap"
+        why = "the short-term limit cannot be written: bursts may exceed a cap"
         return [_found(zone, Status.LIMITED, why, GIVE_WRITE)]
     if short.limit_uw and limit.limit_uw and short.limit_uw < limit.limit_uw:
         why = (
-            f"the short-term limit, {w_from_uw(short.limit_uw):g} W, is below the long-term one,"
-            f" {w_from_uw(limit.limit_uw):g} W, and holds the processor there"
+            f"the short-term limit, {w_from_uw(short.limit_uw):g} W, is below the long-term limit,"
+            f" {w_from_uw(limit.limit_uw):g} W, and takes effect instead"
         )
-        remedy = "find out what set it; the agent sets both to the cap and restores both"
+        remedy = "find the program that set it; the agent sets both to the cap and restores both"
         return [_found(zone, Status.LIMITED, why, remedy)]
     return []
 
@@ -251,17 +260,17 @@ def _others(zone: ZoneFacts) -> list[Finding]:
 
 def _twin(zone: ZoneFacts, twin: TwinFacts) -> Finding:
     highest_uw = zone.limits.cap_uw_max if zone.limits else 0
-    why = f"{twin.path} limits it too"
+    why = f"{twin.path} limits this zone too"
     if twin.limit_uw is not None:
         why += f", to {w_from_uw(twin.limit_uw):g} W"
     if twin.settable:
         return _found(zone, Status.OK, f"{why}; the agent sets both")
     if twin.limit_uw is not None and 0 < twin.limit_uw < highest_uw:
-        remedy = "caps above that have no effect: unlock it, or set package_max_w to it"
+        remedy = "higher caps have no effect: unlock this limit, or set package_max_w to it"
         return _found(
-            zone, Status.LIMITED, f"{why}, and cannot be set; the lower limit wins", remedy
+            zone, Status.LIMITED, f"{why}, and cannot be set; the lower limit takes effect", remedy
         )
-    return _found(zone, Status.OK, f"{why}; it cannot be set, and the lower limit wins")
+    return _found(zone, Status.OK, f"{why}; it cannot be set, and the lower limit takes effect")
 
 
 def _found(zone: ZoneFacts, status: Status, finding: str, remedy: str = "") -> Finding:

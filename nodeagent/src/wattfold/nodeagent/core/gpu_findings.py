@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from wattfold.nodeagent.core.findings import Finding, Status
 
-_CHARGE = "until then count the most they draw in base_power_w"
+_CHARGE = "until then add their maximum power to base_power_w"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,16 +46,16 @@ def emulated(model: str, count: int, least_w: float, most_w: float) -> Finding:
     return Finding(
         subject="gpus",
         status=Status.LIMITED,
-        finding=f"{count} emulated {model}, {least_w:g}..{most_w:g} W each: jobs that have one are"
-        " slowed as by its cap; there is nothing to compute on",
-        remedy="leave out emulated_gpus to see the GPUs of this machine",
+        finding=f"{count} emulated {model}, {least_w:g}..{most_w:g} W each: their caps slow the"
+        " jobs that hold them; they compute nothing",
+        remedy="omit emulated_gpus to check the GPUs of this machine",
     )
 
 
 def _listed(gpu: GpuFacts) -> Finding:
-    what = f"GPU {gpu.index} now, {gpu.model or 'of unknown model'}"
+    what = f"GPU {gpu.index} of the driver, {gpu.model or 'unknown model'}"
     if gpu.partitioned:
-        what += "; partitioned (MIG): its instances have no caps of their own and share this one"
+        what += "; partitioned (MIG): its instances share this cap"
     return Finding(subject=gpu.zone, status=Status.OK, finding=what)
 
 
@@ -63,8 +63,8 @@ def _unopened(index: int, why: str) -> Finding:
     return Finding(
         subject="gpus",
         status=Status.NO,
-        finding=f"GPU {index} cannot be opened, so it is neither capped nor measured: {why}",
-        remedy=f"look for Xid errors of NVRM in dmesg, reset the GPU or the node; {_CHARGE}",
+        finding=f"GPU {index} cannot be opened and is neither capped nor measured: {why}",
+        remedy=f"look for Xid errors of NVRM in dmesg; reset the GPU or reboot the node; {_CHARGE}",
     )
 
 

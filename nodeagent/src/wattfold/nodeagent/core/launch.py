@@ -102,7 +102,7 @@ def check_order(order: LaunchOrder) -> None:
     """Raises InvalidRequest for what is wrong whatever the state of the node."""
     if not valid_name(order.job):
         raise InvalidRequest(
-            f"job id {order.job!r} is not a name: expected 1-63 of A-Z a-z 0-9 . _ -"
+            f"job id {order.job!r} is not a name: expected 1-63 characters of A-Z a-z 0-9 . _ -"
         )
     if not order.argv or not order.argv[0]:
         raise InvalidRequest(f"job {order.job}: the command is empty")
@@ -110,7 +110,9 @@ def check_order(order: LaunchOrder) -> None:
         raise InvalidRequest(f"job {order.job}: cwd {order.cwd!r} is not an absolute path")
     texts = [*order.argv, *order.env.keys(), *order.env.values(), order.cwd, order.snapshot_dir]
     if any("\0" in text for text in texts):
-        raise InvalidRequest(f"job {order.job}: a NUL byte in the command, environment or a path")
+        raise InvalidRequest(
+            f"job {order.job}: the command, environment or a path contains a NUL byte"
+        )
     for name in order.env:
         if not name or "=" in name:
             raise InvalidRequest(f"job {order.job}: {name!r} cannot name an environment variable")
@@ -127,15 +129,17 @@ def check_order(order: LaunchOrder) -> None:
         )
     if not 1 <= order.tasks_per_node <= TASKS_MAX:
         raise InvalidRequest(
-            f"job {order.job}: {order.tasks_per_node} tasks on a node are outside 1..{TASKS_MAX}"
+            f"job {order.job}: {order.tasks_per_node} tasks per node are outside 1..{TASKS_MAX}"
         )
     if order.resident and not order.steps_only:
-        raise InvalidRequest(f"job {order.job}: where its program is started it must hold cores")
+        raise InvalidRequest(f"job {order.job}: the node that starts its program must hold cores")
     wrong = refusal(order.umask, order.limits)
     if wrong:
         raise InvalidRequest(f"job {order.job}: {wrong}")
     if order.ranks and order.rank >= order.ranks:
-        raise InvalidRequest(f"job {order.job}: rank {order.rank} of {order.ranks} ranks")
+        raise InvalidRequest(
+            f"job {order.job}: rank {order.rank} is outside the {order.ranks} ranks"
+        )
     check_steps(order)
 
 
@@ -143,7 +147,7 @@ def check_steps(order: LaunchOrder) -> None:
     """Raises InvalidRequest for steps that could never be started."""
     if not order.step_nodes:
         if order.steps_only:
-            raise InvalidRequest(f"job {order.job}: steps only, but the nodes are not named")
+            raise InvalidRequest(f"job {order.job}: steps_only without the names of the nodes")
         return
     if len(order.step_key) != KEY_BYTES:
         raise InvalidRequest(
@@ -151,19 +155,22 @@ def check_steps(order: LaunchOrder) -> None:
         )
     if order.rank >= len(order.step_nodes):
         raise InvalidRequest(
-            f"job {order.job}: rank {order.rank} of {len(order.step_nodes)} nodes with steps"
+            f"job {order.job}: rank {order.rank} is outside the"
+            f" {len(order.step_nodes)} nodes with steps"
         )
     names = [node.node_id for node in order.step_nodes]
     if not all(valid_name(name) for name in names) or len(set(names)) < len(names):
-        raise InvalidRequest(f"job {order.job}: its nodes {', '.join(names)} are not unlike names")
+        raise InvalidRequest(
+            f"job {order.job}: its node names {', '.join(names)} are invalid or not unique"
+        )
     deaf = [node.node_id for node in order.step_nodes[1:] if not node.address]
     if deaf:
         raise InvalidRequest(
-            f"job {order.job}: it starts its processes itself, and node {deaf[0]} takes no steps"
-            " (steps_listen of its agent)"
+            f"job {order.job}: its launcher starts the processes, but node {deaf[0]} accepts no"
+            " steps; set steps_listen of its agent"
         )
     if any(set(node.address) & set(" \t\r\n") for node in order.step_nodes):
-        raise InvalidRequest(f"job {order.job}: an address of its nodes has a space in it")
+        raise InvalidRequest(f"job {order.job}: the address of a node contains a space")
 
 
 def check_gpus(
@@ -175,7 +182,7 @@ def check_gpus(
     for gpu in order.gpus:
         if gpu not in there:
             has = ", ".join(there) or "none"
-            raise InvalidRequest(f"job {order.job}: no GPU {gpu!r} here; there are: {has}")
+            raise InvalidRequest(f"job {order.job}: this node has no GPU {gpu!r}; it has: {has}")
         owner = next((job for job, gpus in held.items() if gpu in gpus), None)
         if owner is not None:
             raise WrongState(f"job {order.job}: GPU {gpu} is held by job {owner}")

@@ -59,7 +59,7 @@ def load_fixture(name: str) -> Fixture:
     if "/" not in name and path.suffix != ".toml":
         path = _SHIPPED / f"{name}.toml"
         if not path.is_file():
-            raise FixtureError(f"no fixture {name}; there are {', '.join(shipped())}, or a path")
+            raise FixtureError(f"no machine {name}; give a path or one of {', '.join(shipped())}")
     try:
         given = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
@@ -136,7 +136,7 @@ class _Reader:
     def _known(self, given: dict[str, Any], keys: set[str], where: str) -> None:
         for key in given:
             if key not in keys:
-                raise ValueError(f"{where}/{key} is unknown; known are {', '.join(sorted(keys))}")
+                raise ValueError(f"{where}/{key} is unknown; known keys: {', '.join(sorted(keys))}")
 
     def _check(self, machine: Machine) -> None:
         zones = {zone.folder: zone for zone in machine.zones}

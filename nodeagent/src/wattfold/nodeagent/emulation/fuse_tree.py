@@ -147,7 +147,7 @@ def mount(model: TreeModel, folder: Path, load: Callable[[], float]) -> None:
     try:
         import mfusepy
     except (ImportError, OSError) as error:
-        raise OSError(f"emulated files need mfusepy and libfuse: {error}") from None
+        raise OSError(f"emulated zones need mfusepy and libfuse: {error}") from None
 
     class Operations(TreeFiles, mfusepy.Operations):
         """TreeFiles under the names and defaults that the library wants."""
@@ -204,16 +204,27 @@ class HostLoad:
         return sum(ticks), ticks[3] + ticks[4]
 
 
-def main(arguments: list[str]) -> int:
-    """Mounts a fixture until SIGTERM; the exit status."""
+def tree_parser() -> argparse.ArgumentParser:
+    """Return the parser of the command."""
     parser = argparse.ArgumentParser(
         prog="wattfold-powercap-tree",
-        description="Mounts a powercap tree that behaves like the one of the machine FIXTURE.",
+        description="Mount a powercap tree that behaves like the tree of another machine.",
+        add_help=False,
     )
-    parser.add_argument("fixture", help="a shipped name or a path")
-    parser.add_argument("folder", type=Path, help="an empty folder")
-    parser.add_argument("--load", help="0 to 1, or host; default: the fixture's")
-    given = parser.parse_args(arguments)
+    parser.add_argument("-h", "--help", action="help", help="Print this help.")
+    parser.add_argument("fixture", help="Name of a shipped machine, or path of a TOML file.")
+    parser.add_argument("folder", type=Path, help="Empty directory to mount the tree on.")
+    parser.add_argument(
+        "--load",
+        help="Load of the emulated machine, from 0 to 1, or host for the load of this host."
+        " Default: load of the machine file.",
+    )
+    return parser
+
+
+def main(arguments: list[str]) -> int:
+    """Mounts a fixture until SIGTERM; the exit status."""
+    given = tree_parser().parse_args(arguments)
     try:
         model = TreeModel(load_fixture(given.fixture).machine)
         constant = model.load if given.load in (None, "host") else float(given.load)

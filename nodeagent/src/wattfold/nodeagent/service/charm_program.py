@@ -209,14 +209,14 @@ class CharmProgram:
             endpoint = find_endpoint(self._members())
             if endpoint is None:
                 raise CcsStatementError(
-                    f"no process of it has {PORT_VARIABLE}: start it with"
+                    f"no process of the job has {PORT_VARIABLE}: start the program with"
                     " python -m wattfold.shims.charm_start"
                 )
             self._first_ns = self._first_ns or now_ns
             if not self._knows_maps and follows_maps(self._members()):
                 self._knows_maps = True
             if not self._knows_maps and now_ns - self._first_ns < self._patience_ns:
-                raise CcsStatementError("it has not come to the point where it takes maps")
+                raise CcsStatementError("the program does not accept maps yet")
             self._client = CcsClient(endpoint.port, key=endpoint.key)
             self._found_ns = now_ns
         return self._client

@@ -72,8 +72,8 @@ class Guarding:
         """The lease ends then (monotonic clock). Raises WrongState if no guard knows it."""
         if self._guard is None or not self._guard.hold_until(deadline_ns):
             raise WrongState(
-                "the node has no guard that would end the lease if the agent were killed:"
-                " no lease until it has one"
+                "the guard of this node is not running: it ends the lease if the agent is killed,"
+                " so the agent grants no lease without it"
             )
         self._deadline_ns = deadline_ns
 
@@ -181,7 +181,7 @@ def _log_lapse(record: dict[str, Any]) -> None:
     at_unix_ns = record.get("at_unix_ns")
     since_s = round((time.time_ns() - at_unix_ns) / NS_PER_S, 1) if at_unix_ns else "unknown"
     logs.warning(
-        "guard_went_to_floor",
+        "guard_set_floors",
         seconds_ago=since_s,
         why=record.get("cause"),
         failed=len(failed),

@@ -53,7 +53,7 @@ class JobEnds:
     def lose(self, job: Job, why: str) -> None:
         """It is over, and nobody knows how."""
         job.state = JobState.LOST
-        job.message = f"how it ended is not known: {why}"
+        job.message = f"exit status unknown: {why}"
         job.ended_ns = time.monotonic_ns() if job.boot_id == self._ports.boot_id else job.started_ns
         self._finish(job)
 
@@ -106,9 +106,9 @@ class JobEnds:
             job.cpu_ns = max(job.cpu_ns, int(str(record["cpu_ns"])))
             left = int(str(record.get("left", 0)))
         except (KeyError, ValueError) as error:
-            self.lose(job, f"the record of its end is damaged: {error!r}")
+            self.lose(job, f"the record of its exit status is damaged: {error!r}")
             return
-        job.message = f"{left} processes would not die" if left else ""
+        job.message = f"{left} processes could not be killed" if left else ""
         if (job.exit_code or job.signal) and (job.over_memory or self._ports.memory.hit(job.id)):
             job.message = over_memory_text(job.memory_limit_bytes)
         job.state = JobState.ENDED

@@ -93,10 +93,12 @@ class JobOrders:
         if number == signal.SIGTERM:
             return self.signal(job_id, number, grace_ns)
         if not 1 <= number < signal.NSIG or grace_ns > GRACE_NS_MAX:
-            raise InvalidRequest(f"signal {number} and grace {grace_ns} ns are no way to end a job")
+            raise InvalidRequest(f"signal {number} with grace {grace_ns} ns cannot end a job")
         self._go_on(job)
         telling = Telling(job, number, lambda: members(job))
-        logs.info("job_to_end", job=job.id, signal=number, told=telling.look(), grace_ns=grace_ns)
+        logs.info(
+            "job_end_requested", job=job.id, signal=number, told=telling.look(), grace_ns=grace_ns
+        )
         self._spawn(telling.follow())
         self._spawn(self._kill_later(job, grace_ns / NS_PER_S))
         return True
@@ -104,8 +106,8 @@ class JobOrders:
     def check_start(self, job_id: JobId, attempt: int) -> None:
         """Raises WrongState for an attempt that was to end before it came."""
         if self._called_off.stands(job_id, attempt, time.monotonic_ns()):
-            logs.warning("start_overtaken", job=job_id, attempt=attempt)
-            raise WrongState(f"job {job_id}: attempt {attempt} was to end before it came")
+            logs.warning("launch_cancelled", job=job_id, attempt=attempt)
+            raise WrongState(f"job {job_id}: attempt {attempt} was cancelled before it arrived")
 
     async def suspend(self, job_id: str, attempt: int, *, suspended: bool) -> bool:
         """Has a job stand still, or go on; False if that attempt does not run here.

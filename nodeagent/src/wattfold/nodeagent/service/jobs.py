@@ -117,7 +117,9 @@ class NodeJobs:
         there = [gpu.id for gpu in self._ports.gpus]
         check_gpus(order, there, {j.id: j.gpus for j in self.jobs.values() if j.live})
         if len(self.jobs) >= JOBS_MAX:
-            raise WrongState(f"{JOBS_MAX} jobs are on record here: forget ended ones first")
+            raise WrongState(
+                f"this node has records of {JOBS_MAX} jobs, the maximum; forget ended jobs first"
+            )
         account = account_of(order.user, order.uid)
         held, berth = (CpuSet(), order.cpus) if order.resident else (order.cpus, CpuSet())
         job = Job(
@@ -163,12 +165,12 @@ class NodeJobs:
         """
         if known.attempt == order.attempt:
             return False
-        numbers = f"job {known.id}: attempt {known.attempt} is here, not {order.attempt}"
+        numbers = f"job {known.id}: this node has attempt {known.attempt}, not {order.attempt}"
         if known.attempt > order.attempt:
             raise WrongState(numbers)
         if known.live:
             self.orders.kill(known)
-            raise WrongState(f"{numbers}; it is being ended")
+            raise WrongState(f"{numbers}; attempt {known.attempt} is ending")
         self.forget(known.id)
         return True
 
@@ -212,11 +214,13 @@ class NodeJobs:
         """Another map for the cores that a job of mode map has; it holds until these change."""
         check_deadline(deadline_ns)
         if not pe_map:
-            raise InvalidRequest(f"job {job.id}: an empty map")
+            raise InvalidRequest(f"job {job.id}: the map is empty")
         async with job.lock:
             self._running(job.id)
             if self.maps.seen(job) is None:
-                raise WrongState(f"job {job.id}: {job.placement.message or 'not reached yet'}")
+                raise WrongState(
+                    f"job {job.id}: {job.placement.message or 'the program was not contacted yet'}"
+                )
             job.wanted_map = checked_map(job, pe_map, len(job.cpus))
             self._files.note(job)
             deadline_s = (deadline_ns or MAP_DEADLINE_NS_DEFAULT) / NS_PER_S
@@ -240,7 +244,7 @@ class NodeJobs:
         if job is None or attempt not in (0, job.attempt):
             return
         if job.live:
-            raise WrongState(f"job {job_id} is still running here")
+            raise WrongState(f"job {job_id} still runs on this node")
         self._files.remove(job.id)
         del self.jobs[job.id]
 

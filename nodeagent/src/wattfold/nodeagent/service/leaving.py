@@ -54,7 +54,7 @@ class Leaving:
             if job.left and (not told_ns or now_ns - told_ns >= quiet_s * NS_PER_S):
                 told_ns, quiet_s = now_ns, min(2 * quiet_s, _LOG_S_MAX)
                 since_s = round((now_ns - began_ns) / NS_PER_S, 1)
-                logs.warning("job_leaving", job=job.id, alive=job.left, since_s=since_s)
+                logs.warning("job_processes_remaining", job=job.id, alive=job.left, since_s=since_s)
             if before != job.left:
                 self._on_change()
 

@@ -39,7 +39,7 @@ from wattfold.nodeagent.service.processor_maps import new_order
 from wattfold.nodeagent.service.records import Job, Placement
 
 MESSAGE_MAX = 200
-_LATE = "the program has not come to its next step"
+_LATE = "the program has not reached its next step"
 
 
 class MapProgram(Protocol):
@@ -225,7 +225,7 @@ class MapFollow:
                 await self._step(following)
             except Exception as error:  # noqa: BLE001 - a defect met with one job must not end its task
                 logs.warning("map_follow_failed", job=following.job.id, error=repr(error))
-                self._say(following, up=False, message=f"its map is not followed: {error!r}")
+                self._say(following, up=False, message=f"the map was not applied: {error!r}")
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(self._pause_s(following)):
                     await following.wake.wait()
@@ -255,12 +255,14 @@ class MapFollow:
         except NotUpError as error:
             self._say(following, up=False, message=str(error))
         except MapRefusedError as error:
-            self._say(following, up=True, message=f"the program refuses it: {error}", final=True)
+            self._say(
+                following, up=True, message=f"the program rejects the map: {error}", final=True
+            )
         except MapError as error:
-            self._say(following, up=True, message=f"the program answers nonsense: {error}")
+            self._say(following, up=True, message=f"the program sent an invalid answer: {error}")
         except TimeoutError:
             following.answer_s = min(2 * following.answer_s, pace.answer)
-            self._say(following, up=True, message="its CCS server does not answer")
+            self._say(following, up=True, message="the CCS server of the program does not answer")
 
     def _judge(self, following: _Following, seen: Seen) -> MapOrder | None:
         """Says how things stand, and gives the map to send, if there is one to send now.
@@ -274,7 +276,7 @@ class MapFollow:
             self._say(following, up=True, applied=True)
             return None
         if pes != len(wanted) and (seen.way is MapWay.MAP or pes > len(wanted)):
-            wrong = f"the program has {pes} PEs, it was to be started with {len(wanted)}"
+            wrong = f"the program has {pes} PEs; it must be started with {len(wanted)}"
             self._say(following, up=True, message=wrong, final=True)
             return None
         if wrong := _misplaced(following.job, seen):
@@ -290,12 +292,12 @@ class MapFollow:
         if seen.in_force != ours.id:
             self._say(following, up=True, message=_LATE)
             return None
-        stray = f"{seen.strays} objects have stayed on PEs outside of it"
+        stray = f"{seen.strays} objects remain on PEs outside the map"
         self._say(following, up=True, message=stray, final=True)
         return new_order(wanted) if self._may_repeat(following) else None
 
     def _resize(self, following: _Following, seen: Seen) -> None:
-        message = "the program takes no maps, or not yet"
+        message = "the program accepts no maps, or not yet"
         self._say(following, up=True, message=message)
         ours = following.order
         if ours is None or ours.map != following.wanted or self._may_repeat(following):
@@ -422,12 +424,13 @@ def _misplaced(job: Job, seen: Seen) -> str:
     if not job.pes:
         return ""
     if seen.way is MapWay.RESTART:
-        return "over several nodes a program must take maps: build it with WattfoldLB, or charm_map"
+        return "on several nodes the program must accept maps: use WattfoldLB or charm_map"
     each = job.launch_cpus
     for pe, node in enumerate(seen.nodes):
         if node and node != pe // each + 1:
             own = pe // each + 1
-            return f"PE {pe} is on node {node} of the job, not on {own}: start it with +p{job.pes}"
+            wrong = f"PE {pe} is on node {node} of the job, not on {own}"
+            return f"{wrong}: start the program with +p{job.pes}"
     return ""
 
 

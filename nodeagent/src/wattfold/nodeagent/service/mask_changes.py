@@ -172,8 +172,8 @@ class MaskChanges:
         """
         if not job.steps_only or job.mode is not ResizeMode.MAP:
             raise WrongState(
-                f"job {job.id} must hold cores here: only a job of mode map leaves a node, and not"
-                " the one where its program was started"
+                f"job {job.id} must keep cores on this node: only jobs of mode map can leave a"
+                " node, and never the node that started the program"
             )
         kernel = job.held
         self.before_change(job)

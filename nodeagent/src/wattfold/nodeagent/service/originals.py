@@ -68,7 +68,7 @@ class Originals:
         failed: dict[str, str] = {}
         for name, values in self._kept.items():
             state = states.get(ZoneName(name))
-            whys = state.zone.restore(values) if state else {name: "the zone is not there"}
+            whys = state.zone.restore(values) if state else {name: "the zone does not exist"}
             if whys:
                 failed[name] = "; ".join(whys.values())
                 logs.warning("limit_not_restored", zone=name, why=failed[name])

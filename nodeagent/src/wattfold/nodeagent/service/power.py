@@ -207,7 +207,7 @@ class NodePower:
         if state is None:
             known = ", ".join(self.zones) or "none"
             return _outcome(
-                request, 0, CapStatus.UNKNOWN_ZONE, f"no zone {request.name}; known are {known}"
+                request, 0, CapStatus.UNKNOWN_ZONE, f"no zone {request.name}; this node has {known}"
             )
         limits = state.zone.limits
         if state.zone.cannot_cap or limits is None:
@@ -275,7 +275,7 @@ class NodePower:
     def _take_in(self) -> None:
         if self.left:
             self._enter()
-            logs.info("node_taken_in", epoch=self.lease.epoch)
+            logs.info("node_readmitted", epoch=self.lease.epoch)
             self._on_change()
 
     def _end_lease(self) -> None:
@@ -450,8 +450,8 @@ def _over_text(state: ZoneState) -> str:
     if not state.over_uw:
         return ""
     return (
-        f"{state.zone.name}: drew {w_from_uw(state.over_uw):.1f} W under the cap before:"
-        " the device takes limits without holding them"
+        f"{state.zone.name}: drew {w_from_uw(state.over_uw):.1f} W under the previous"
+        " cap: the device accepts limits without enforcing them"
     )
 
 

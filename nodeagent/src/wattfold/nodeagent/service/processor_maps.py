@@ -138,8 +138,8 @@ class _Change:
         wanted = sum(self._map)
         if any(self._map[wanted:]):
             raise MapError(
-                f"map {digits(self._map)}: a program that restarts with fewer PEs numbers them"
-                " anew, so the enabled ones must be the first"
+                f"map {digits(self._map)}: a program that restarts renumbers its PEs, so the"
+                " enabled PEs must come first"
             )
         if not self.holds:
             self._program.resize(sum(self.seen.pes), wanted)
@@ -178,13 +178,15 @@ def _as_refusal(job: str) -> Iterator[None]:
     try:
         yield
     except MapRefusedError as error:
-        raise WrongState(f"job {job} does not take the map: {error}") from None
+        raise WrongState(f"job {job} rejects the map: {error}") from None
     except MapError as error:
         raise InvalidRequest(f"job {job}: {error}") from None
     except NotUpError as error:
         raise WrongState(f"job {job}: {error}") from None
     except TimeoutError:
-        raise WrongState(f"job {job}: its CCS server did not answer in time") from None
+        raise WrongState(
+            f"job {job}: the CCS server of the program did not answer in time"
+        ) from None
 
 
 def _log(job: str, wanted: bytes, outcome: MapOutcome) -> None:

@@ -66,7 +66,7 @@ class Strays:
         before, job.strays = job.strays, self._masks.bring_back(self._members(job), cpus)
         job.stray_repairs += bool(job.strays)
         if job.strays and not before:
-            logs.warning("threads_outside", job=job.id, held=cpus, found_on=job.strays)
+            logs.warning("threads_outside_mask", job=job.id, held=cpus, found_on=job.strays)
         if bool(before) != bool(job.strays):
             self._on_change()
         return bool(job.strays)

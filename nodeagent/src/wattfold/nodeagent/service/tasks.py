@@ -91,7 +91,7 @@ class NodeTasks:
                 hold_once(self._places(job, job.allowed, None))
             except OSError as error:
                 if not complained:
-                    logs.warning("tasks_not_held", job=job.id, why=error)
+                    logs.warning("task_masks_not_set", job=job.id, why=error)
                 complained = True
             if job.tasks_found != found:
                 logs.info("tasks_found", job=job.id, tasks=job.tasks_found)

@@ -73,7 +73,7 @@ class Telling:
                     return
             pause_s = min(1.5 * pause_s, _PAUSE_S_MAX)
             if count := self.look():
-                logs.info("job_told_late", job=self._job.id, signal=self._number, told=count)
+                logs.info("job_signalled_late", job=self._job.id, signal=self._number, told=count)
 
     def _meet(self, stat: procfs.Stat, before: _Look | None) -> bool:
         process, takes = (stat.pid, stat.start_ticks), procfs.takes(stat.pid, self._number)

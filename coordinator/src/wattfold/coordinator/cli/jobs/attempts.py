@@ -1,4 +1,4 @@
-"""`requeue`, `resize`, `suspend`, `resume`: what may come between a start and the end."""
+"""`requeue`, `resize`, `suspend`, `resume`: actions on jobs between their start and their end."""
 
 from __future__ import annotations
 
@@ -24,17 +24,28 @@ if TYPE_CHECKING:
     "number",
     type=SIGNAL,
     metavar="NAME",
-    help="What tells it to write its snapshot. Default: that of its submission, else TERM.",
+    help="Signal that asks the program to write its snapshot, such as USR1. Default: the signal "
+    "of the submission, or else TERM.",
 )
 @click.option(
     "--grace",
     "grace_ns",
     type=DURATION_NS,
     metavar="DURATION",
-    help="How long it has for that. Default: that of its submission, else that of the site.",
+    help="Time for writing the snapshot, such as 30s. Default: the grace time of the submission, "
+    "or else of the site.",
 )
-@click.option("--hold", is_flag=True, help="Hold it then, until `wattfold release`.")
-@click.option("--reason", default="", metavar="TEXT", help="Shown with the attempt.")
+@click.option(
+    "--hold",
+    is_flag=True,
+    help="Hold the jobs after their attempt has ended, until `wattfold release`.",
+)
+@click.option(
+    "--reason",
+    default="",
+    metavar="TEXT",
+    help="Reason, shown with the attempt by `wattfold show`.",
+)
 @session_command
 def requeue(
     session: Session,
@@ -44,7 +55,10 @@ def requeue(
     hold: bool,
     reason: str,
 ) -> None:
-    """End running jobs, after time to write a snapshot, and queue them again at their place."""
+    """End running jobs and requeue them at their place.
+
+    Each job first gets time to write a snapshot. Only restartable jobs can be requeued.
+    """
 
     def one(client: CoordinatorClient, job_id: str) -> str:
         request = pb.RequeueRequest(
@@ -60,14 +74,14 @@ AUTO = "auto"
 
 
 class JobSize(click.ParamType[int]):
-    """A number of nodes or cores, or `auto`, which is 0."""
+    """Number of nodes or cores, or 0 for `auto`."""
 
     name = "size"
 
     def convert(
         self, value: str | int, param: click.Parameter | None, ctx: click.Context | None
     ) -> int:
-        """The size; 0 = as the policy chooses."""
+        """Convert to a size; 0 = the policy chooses."""
         if value == AUTO:
             return 0
         try:
@@ -75,13 +89,15 @@ class JobSize(click.ParamType[int]):
         except ValueError:
             size = 0
         if not 0 < size < 1 << 32:
-            self.fail(f"{value!r} is no size: give a number of nodes or cores, or auto", param, ctx)
+            self.fail(
+                f"{value!r} is not a size; give a number of nodes or cores, or auto", param, ctx
+            )
         return size
 
     def shell_complete(
         self, ctx: click.Context, param: click.Parameter, incomplete: str
     ) -> list[CompletionItem]:
-        """The one word there is."""
+        """Complete `auto`."""
         del ctx, param
         return [CompletionItem(AUTO)] if AUTO.startswith(incomplete) else []
 
@@ -91,17 +107,18 @@ class JobSize(click.ParamType[int]):
 @click.argument("size", metavar="SIZE|auto", type=JobSize())
 @session_command
 def resize(session: Session, job_id: str, size: int) -> None:
-    """Give a job one size, in nodes or cores, for as long as it is not given another one.
+    """Set the size of a job, in nodes or cores.
 
-    The policy keeps to it. A job of mode restart saves and goes on at that size, others change
-    their cores. auto: the policy chooses again.
+    The size stays fixed until the next `wattfold resize`; with `auto`, the policy chooses again. A
+    job of mode restart saves a snapshot and restarts at the new size. Other jobs change their
+    cores.
     """
     with session.connect() as client:
         answer = client.resize(job_id, size)
     if session.json:
         session.print_json({"job_id": job_id, "size_ordered": size, "size": answer.size})
     elif not size:
-        click.echo(f"{job_id} is sized by the policy again")
+        click.echo(f"{job_id}: the policy chooses the size again")
     elif answer.size == size:
         click.echo(f"{job_id} keeps its size of {size}")
     elif answer.size:
@@ -124,7 +141,10 @@ def _resume(client: CoordinatorClient, job_id: str) -> str:
 @click.argument("job_ids", metavar="JOB...", nargs=-1, required=True)
 @session_command
 def suspend(session: Session, job_ids: Sequence[str]) -> None:
-    """Stop the processes of running jobs; their cores and their power stay their own."""
+    """Suspend running jobs by stopping their processes.
+
+    Suspended jobs keep their cores, their memory and their power.
+    """
     for_each(session, job_ids, _suspend)
 
 
@@ -132,5 +152,5 @@ def suspend(session: Session, job_ids: Sequence[str]) -> None:
 @click.argument("job_ids", metavar="JOB...", nargs=-1, required=True)
 @session_command
 def resume(session: Session, job_ids: Sequence[str]) -> None:
-    """Let suspended jobs go on."""
+    """Resume suspended jobs."""
     for_each(session, job_ids, _resume)

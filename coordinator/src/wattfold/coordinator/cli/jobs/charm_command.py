@@ -1,11 +1,12 @@
-"""The command of a Charm++ job of mode map or rebuild, completed so that its map can be told.
+"""The command of a Charm++ job of mode map or rebuild, with the options that resizing needs.
 
-A user gives the program, as without Wattfold: `rod.py 400`, `python3 rod.py 400` or
-`./charmrun ./rod 400`. What is added starts it with a server that only the agent can ask, with one
-PE for each core it can ever have, and with the balancer that takes maps, or so that its runtime
-can start it anew at another size (rebuild). What a build lacks for
-that is told before it is submitted. Other commands, such as scripts that start it that way, stay
-as they are: what is wrong with these is shown while they run (`wattfold show`).
+A user gives the program as without Wattfold: `rod.py 400`, `python3 rod.py 400` or `./charmrun
+./rod 400`. The added options start a server for the agent, one PE for each core of the maximum
+size, and the balancer for processor maps. In mode rebuild they prepare a restart at another size
+instead. Missing features of the build are reported before the submission.
+
+Other commands stay as they are, such as scripts that start the program with these options. Their
+faults are shown while they run (`wattfold show`).
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ class CharmCommand:
 
 
 def charm_command(spec: pb.JobSpec, *, checked: bool) -> CharmCommand:
-    """The command of such a job. Raises BadRequestError for what a build lacks."""
+    """Return the completed command. Raises BadRequestError if the build lacks a feature."""
     argv = tuple(spec.argv)
     if STARTER in argv or any(word.endswith("charm_start.py") for word in argv):
         return CharmCommand(argv=argv)
@@ -69,16 +70,16 @@ def _python(python: str, program: tuple[str, ...], spec: pb.JobSpec, checked: bo
     if spec.mode == common.RESIZE_MODE_REBUILD:
         raise BadRequestError(
             f"{program[0]}: the Charm++ in charm4py is built without --enable-shrinkexpand, so it "
-            "cannot restart itself at another size: use --resize map, or --resize restart for a "
-            "program that saves"
+            "cannot restart itself at another size; use --resize map, or --resize restart if the "
+            "program writes snapshots"
         )
     if checked:
         _check_modules(python, spec)
         text = _text(Path(spec.cwd) / program[0])
         if "follow_map" not in text:
             warning = (
-                f"{program[0]} does not name follow_map: a program whose objects are to move calls"
-                " it (wattfold.shims.charm_map), or the job keeps its PEs"
+                f"{program[0]} does not contain follow_map; without a call of follow_map "
+                "(wattfold.shims.charm_map) the job keeps its PEs"
             )
     return CharmCommand(argv=(python, *_START, "--charm4py", *program), warning=warning)
 
@@ -86,7 +87,7 @@ def _python(python: str, program: tuple[str, ...], spec: pb.JobSpec, checked: bo
 def _check_modules(python: str, spec: pb.JobSpec) -> None:
     found = python if os.sep in python else shutil.which(python, path=spec.env.get("PATH"))
     if found is None:
-        return  # That the command is not there is told elsewhere.
+        return  # A missing command is reported elsewhere.
     try:
         lacks = subprocess.run(
             [found, "-c", _PROBE, "charm4py", "wattfold.shims"],
@@ -100,8 +101,8 @@ def _check_modules(python: str, spec: pb.JobSpec) -> None:
         return
     if lacks:
         raise BadRequestError(
-            f"{found} lacks charm4py or wattfold.shims, which a Charm++ job in Python needs: "
-            "pip install 'wattfold[charm]' for it, or use --no-check if they are only on the nodes"
+            f"{found} lacks charm4py or wattfold.shims, which Charm++ jobs in Python need; run "
+            "pip install 'wattfold[charm]', or use --no-check if only the nodes have them"
         )
 
 
@@ -117,9 +118,9 @@ def _compiled(argv: tuple[str, ...], spec: pb.JobSpec, checked: bool) -> CharmCo
         if one_node and _contains(path, _RESTARTS):
             return _rebuilt(words, path)
         raise BadRequestError(
-            f"{program} takes no processor map: link it with -module {BALANCER} "
-            "(runtime_shims/charm/README.md says how); on one node a Charm++ built with "
-            "--enable-shrinkexpand will do (--resize rebuild)"
+            f"{program} does not accept processor maps; link it with -module {BALANCER} (see "
+            "runtime_shims/charm/README.md), or, on one node, use --resize rebuild with a Charm++ "
+            "built with --enable-shrinkexpand"
         )
     if one_node and "++local" not in words:
         words.insert(1, "++local")
@@ -132,21 +133,21 @@ def _rebuilt(words: list[str], path: Path | None) -> CharmCommand:
     """For a program whose own runtime restarts it; ``path`` None: it is not looked at."""
     if path is not None and not _contains(path, _RESTARTS):
         raise BadRequestError(
-            f"{path.name} cannot restart itself at another size: it has no set_bitmap. Build "
+            f"{path.name} lacks set_bitmap and cannot restart itself at another size; build "
             "Charm++ with `./build charm++ netlrts-linux-x86_64 --enable-shrinkexpand` (not smp) "
-            "and link it again, or use --resize map or restart"
+            "and link the program again, or use --resize map or restart"
         )
     if "++local" in words:
         raise BadRequestError(
-            "++local hands the server's socket down to the processes that are restarted, and they "
-            "cannot listen: leave it out, they are started on this node anyway"
+            "++local does not work with --resize rebuild: restarted processes inherit the socket "
+            "of the server and cannot listen; omit it, the processes start on this node anyway"
         )
     if "+balancer" not in words:
         able = [one for one in _HONOURING if path is None or _contains(path, one.encode())]
         if not able:
             raise BadRequestError(
-                f"no balancer that was linked leaves processors on order: link it with -module "
-                f"{' or -module '.join(_HONOURING)}, or say another one with +balancer NAME"
+                f"no linked load balancer can vacate processors; link the program with -module "
+                f"{' or -module '.join(_HONOURING)}, or choose a balancer with +balancer NAME"
             )
         words += ["+balancer", able[0]]
     return CharmCommand(argv=(sys.executable, *_START, "--rebuild", "--", *words))
@@ -157,7 +158,7 @@ def _executable(path: Path) -> bool:
 
 
 def _contains(path: Path, word: bytes) -> bool:
-    """Whether a file has a word in it; one that cannot be read is taken to."""
+    """Whether a file contains a word. An unreadable file is assumed to contain it."""
     try:
         with path.open("rb") as file:
             tail = b""

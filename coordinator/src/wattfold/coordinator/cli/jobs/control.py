@@ -1,4 +1,4 @@
-"""`cancel`, `hold`, `release`: steering jobs that were submitted."""
+"""`cancel`, `hold`, `release`: commands that control submitted jobs."""
 
 from __future__ import annotations
 
@@ -48,11 +48,14 @@ def _release(client: CoordinatorClient, job_id: str) -> str:
 @click.option(
     "--force",
     is_flag=True,
-    help="Also where their nodes are out of reach: what runs there is lost.",
+    help="Cancel jobs even if their nodes are unreachable. Processes on these nodes are lost.",
 )
 @session_command
 def cancel(session: Session, job_ids: Sequence[str], force: bool) -> None:
-    """Cancel jobs, waiting or running: those that wait first, so that none of them starts."""
+    """Cancel waiting or running jobs.
+
+    Waiting jobs are cancelled first, so that none of them starts on the resources of the others.
+    """
     for_each(session, job_ids, partial(_cancel, force=force), order=_waiting_first)
 
 
@@ -60,7 +63,7 @@ def cancel(session: Session, job_ids: Sequence[str], force: bool) -> None:
 @click.argument("job_ids", metavar="JOB...", nargs=-1, required=True)
 @session_command
 def hold(session: Session, job_ids: Sequence[str]) -> None:
-    """Keep waiting jobs from starting."""
+    """Hold waiting jobs, so that they do not start."""
     for_each(session, job_ids, _hold)
 
 
@@ -68,19 +71,19 @@ def hold(session: Session, job_ids: Sequence[str]) -> None:
 @click.argument("job_ids", metavar="JOB...", nargs=-1, required=True)
 @session_command
 def release(session: Session, job_ids: Sequence[str]) -> None:
-    """Let held jobs start."""
+    """Release held jobs, so that they may start."""
     for_each(session, job_ids, _release)
 
 
 def _waiting_first(client: CoordinatorClient, job_ids: Sequence[str]) -> list[str]:
-    """What is cancelled makes room: the ones that hold something come last, in the order given."""
+    """Return the jobs with the waiting jobs first, so that none starts on released resources."""
     waiting = (pb.JOB_STATE_HELD, pb.JOB_STATE_PENDING)
     waits = {job.job_id for job in _known(client, job_ids) if job.state in waiting}
     return sorted(job_ids, key=lambda job_id: job_id not in waits)
 
 
 def _known(client: CoordinatorClient, job_ids: Sequence[str]) -> list[pb.Job]:
-    """Those of the jobs that there are; an unknown one is told when its turn comes."""
+    """Return the existing jobs. Unknown jobs are reported when they are handled."""
     if len(job_ids) < 2:
         return []
     try:

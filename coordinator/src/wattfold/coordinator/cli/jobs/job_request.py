@@ -31,7 +31,7 @@ MODES = {
 }
 CORES = "cores"
 WAYS = ("map", "rebuild", "restart", CORES, "team", "mask", "fixed")
-"""What `--resize` takes: by `cores` the program says whether its team changes as well."""
+"""Values of `--resize`. With `cores`, the certificate of the program chooses team or mask."""
 SHARES = {
     "lend": pb.CORE_SHARING_LEND,
     "borrow": pb.CORE_SHARING_BORROW,
@@ -52,9 +52,11 @@ SPREADS = {
 def size_of(
     cores: SizeRange | None, nodes: SizeRange | None, units: SizeRange | None = None
 ) -> tuple[pb.SizeUnit, SizeRange]:
-    """What the size counts and its range; one core when nothing is said."""
+    """Return the unit of the size and its range. Default: one core."""
     if sum(size is not None for size in (cores, nodes, units)) > 1:
-        raise BadRequestError("--cores, --nodes and --units exclude each other; give one of them")
+        raise BadRequestError(
+            "--cores, --nodes and --units exclude each other; give only one option"
+        )
     if units:
         return pb.SIZE_UNIT_UNITS, units
     if nodes:
@@ -76,11 +78,11 @@ def unit_fields(
     """Cores of a unit and where units may be. Raises BadRequestError where there are none."""
     if len(set(spreads)) > 1:
         raise BadRequestError(
-            f"units are {' and '.join(sorted(set(spreads)))} at once: give one --spread"
+            f"--spread {' and '.join(sorted(set(spreads)))} exclude each other; give only one"
         )
     if unit != pb.SIZE_UNIT_UNITS:
         if unit_cores or spreads:
-            raise BadRequestError("--unit-cores and --spread are of units: give --units as well")
+            raise BadRequestError("--unit-cores and --spread need --units; add --units N")
         return 0, pb.UNIT_SPREAD_UNSPECIFIED
     return unit_cores or 1, SPREADS[spreads[0] if spreads else "any"]
 
@@ -91,7 +93,7 @@ def kind_of(
     share: str | None = None,
     unit: pb.SizeUnit = pb.SIZE_UNIT_CORES,
 ) -> pb.JobKind:
-    """The kind asked for; without a word malleable for a range or one that shares, else rigid.
+    """Return the requested kind. Default: malleable for a range or with sharing, or else rigid.
 
     A range of units is moldable, as units stay where they start.
     """
@@ -126,7 +128,7 @@ def environment_of(
     for name, value in settings:
         if value is None and name not in caller:
             raise BadRequestError(
-                f"--env {name}: no such variable here; set it, or give {name}=VALUE"
+                f"--env {name}: this shell has no such variable; set it, or give {name}=VALUE"
             )
         environment[name] = caller[name] if value is None else value
     for name, value in environment.items():
@@ -142,7 +144,7 @@ def umask() -> int:
 
 
 def soft_limits() -> list[common.ResourceLimit]:
-    """Those of this process that its job is to have."""
+    """Return the soft limits of this process that its job inherits."""
     found = []
     for name in CARRIED:
         soft, _ = resource.getrlimit(getattr(resource, f"RLIMIT_{name.upper()}"))
@@ -162,15 +164,17 @@ def directory(given: Path | None) -> Path:
     try:
         return Path.cwd() / given if given else Path.cwd()
     except FileNotFoundError as error:
-        raise BadRequestError("this directory no longer exists; change to another one") from error
+        raise BadRequestError(
+            "the current directory no longer exists; change to another directory"
+        ) from error
 
 
 def check_name(option: str, name: str) -> None:
     """Refuses what cannot name a job or an application."""
     if name and not valid_name(name):
         raise BadRequestError(
-            f"{option} {name!r} is no name; use 1 to 63 of A-Z a-z 0-9 . _ - and begin with a "
-            "letter or digit"
+            f"{option} {name!r} is not a valid name; use 1 to 63 characters of A-Z a-z 0-9 . _ - "
+            "and begin with a letter or digit"
         )
 
 
@@ -179,13 +183,13 @@ def check_command(argv: Sequence[str], cwd: Path, environment: Mapping[str, str]
     for word in argv:
         _check_text(word, f"the argument {word!r}", "rename the file")
     program = argv[0]
-    advice = "correct it, or use --no-check if it is only on the nodes"
+    advice = "correct the command, or use --no-check if it exists only on the nodes"
     if os.sep in program:
         path = cwd / program
         if not path.is_file():
             raise BadRequestError(f"no such program: {path}; {advice}")
         if not os.access(path, os.X_OK):
-            raise BadRequestError(f"not executable: {path}; chmod +x it, or use --no-check")
+            raise BadRequestError(f"not executable: {path}; run chmod +x on it, or use --no-check")
     elif shutil.which(program, path=environment.get("PATH", os.defpath)) is None:
         raise BadRequestError(f"command not found in the PATH of the job: {program!r}; {advice}")
 

@@ -32,9 +32,9 @@ def job_sheet(job: pb.Job, now_s: float) -> FieldTable:
     fields = _public_fields(job, now_s) if hidden(job) else _all_fields(job, now_s)
     fields += [_share(share) for share in job.shares]
     if job.state in f.ENDED_STATES:
-        fields.append(("ending", ending(job) or f.NONE))
+        fields.append(("outcome", ending(job) or f.NONE))
     elif job.reason:
-        fields.append(("waits for", job.reason))
+        fields.append(("reason", job.reason))
     if job.expected_start_at_s:
         told = "promised start" if job.start_promised else "expected start"
         fields.append((told, start(job, now_s)))
@@ -48,7 +48,7 @@ def _public_fields(job: pb.Job, now_s: float) -> Fields:
     return [
         ("job", job.job_id),
         ("user", _user(job)),
-        ("not yours", f"its command, name, files and usage are for {owner(job)} and operators"),
+        ("hidden", f"only {owner(job)} and operators see its command, name, files and usage"),
         ("state", f.styled_job_state(job.state)),
         ("kind", _kind(spec)),
         ("size", f"{f.size(job)} {_unit(spec)}{', exclusive' if spec.exclusive else ''}"),
@@ -76,7 +76,7 @@ def _all_fields(job: pb.Job, now_s: float) -> Fields:
         ("errors", spec.stderr_path or f"wattfold-{job.job_id}.err"),
         ("kind", _kind(spec)),
         *([("shares cores", f.shared(spec.sharing))] if spec.sharing else []),
-        ("mode from", spec.mode_source or f.NONE),
+        ("mode source", spec.mode_source or f.NONE),
         (
             "size",
             f"{f.size(job)} {_unit(spec)}{', exclusive' if spec.exclusive else ''}"
@@ -94,16 +94,16 @@ def _all_fields(job: pb.Job, now_s: float) -> Fields:
         ("done", done(job)),
         *_epochs(job),
         ("phase", job.phase or f.NONE),
-        ("cores asked", f"{job.cores_wanted}" if job.cores_wanted else f.NONE),
+        ("requested cores", f"{job.cores_wanted}" if job.cores_wanted else f.NONE),
         ("remaining", left_s(job)),
         ("energy", _energy(job)),
         ("CPU time", f.duration(s_from_ns(job.cpu_ns))),
-        ("cores x time", f.duration(s_from_ns(job.core_ns)) if job.core_ns else f.NONE),
-        ("off its cores", _residual(job)),
+        ("core time", f.duration(s_from_ns(job.core_ns)) if job.core_ns else f.NONE),
+        ("residual CPU time", _residual(job)),
         ("resizes", f"{job.resizes}{' (confined by its mask)' if job.confined else ''}"),
         *_speed_fields(job),
         ("threads", str(job.team_size or f.NONE)),
-        *([("shims", f"some may be kept out: {job.shim_message}")] if job.shim_message else []),
+        *([("shims", f"some may be rejected: {job.shim_message}")] if job.shim_message else []),
         *_process_fields(job),
         *(_gpu(gpu) for gpu in job.gpus),
         *sheet_fields(job),
@@ -111,10 +111,10 @@ def _all_fields(job: pb.Job, now_s: float) -> Fields:
 
 
 def _epochs(job: pb.Job) -> Fields:
-    """How far a training is, as of its snapshot."""
+    """Return the saved epochs of a training job."""
     if not job.spec.epochs:
         return []
-    each = f", the last in {job.epoch_s:.3g} s" if job.epoch_s else ""
+    each = f", last epoch {job.epoch_s:.3g} s" if job.epoch_s else ""
     return [("epochs saved", f"{job.epochs_saved} of {job.spec.epochs}{each}")]
 
 
@@ -125,44 +125,48 @@ def _speed_fields(job: pb.Job) -> Fields:
     sizes = sorted({speed.cores for speed in job.speeds})
     return [
         (
-            "on half its cores",
-            f"{job.half_speed:.0%} of its speed, as seen on {sizes[0]} and {sizes[-1]} cores",
+            "speed on half its cores",
+            f"{job.half_speed:.0%} of full speed, measured on {sizes[0]} and {sizes[-1]} cores",
         )
     ]
 
 
 def _attempt_fields(job: pb.Job) -> Fields:
-    """Of a job that was started more than once, or that may be."""
+    """Return the attempts of a restartable job."""
     found: Fields = []
     if job.spec.restartable:
-        more = f", {job.spec.requeue_max} more after lost nodes" if job.spec.requeue_max else ""
-        may = ", may be pre-empted" if job.spec.preemptable else ""
+        more = (
+            f", at most {job.spec.requeue_max} more after lost nodes"
+            if job.spec.requeue_max
+            else ""
+        )
+        may = ", preemptable" if job.spec.preemptable else ""
         found.append(("attempt", f"{job.attempt}{more}{may}"))
     for before in job.attempts:
         where = ", ".join(before.node_ids)
         used = f"{_when(before.started_at_s)} to {_when(before.ended_at_s)} on {where}"
         found.append((f"attempt {before.number}", f"{used}: {before.why}"))
     if job.size_ordered:
-        found.append(("size ordered", f"{job.size_ordered} {_unit(job.spec)}"))
+        found.append(("ordered size", f"{job.size_ordered} {_unit(job.spec)}"))
     if job.next_size:
         found.append(("next size", f"{job.next_size} {_unit(job.spec)}"))
     if job.restart_s:
-        found.append(("a restart takes", f"about {f.duration(job.restart_s)}"))
+        found.append(("restart time", f"about {f.duration(job.restart_s)}"))
     elif job.resize_s:
         stalled = f.short_time(ns_from_s(job.resize_s))
-        found.append(("another size", f"stalls it for about {stalled}"))
+        found.append(("resize cost", f"stalls the job for about {stalled}"))
     if job.suspended_s:
         found.append(("suspended", f.duration(job.suspended_s)))
     return found
 
 
 def _requests(spec: pb.JobSpec) -> Fields:
-    """What it asks for beyond cores and nodes, if anything."""
+    """Return the requests beyond cores and nodes, if there are any."""
     asked = [f"{f.memory(spec.memory_bytes)} of memory"] if spec.memory_bytes else []
     asked += [f"{spec.gpus} GPU{'s' if spec.gpus > 1 else ''}"] if spec.gpus else []
     asked += [f"features {', '.join(spec.features)}"] if spec.features else []
-    asked += [f"one of {', '.join(spec.among)}"] if spec.among else []
-    each = "for a unit" if spec.unit == pb.SIZE_UNIT_UNITS else "on a node"
+    asked += [f"only nodes {', '.join(spec.among)}"] if spec.among else []
+    each = "per unit" if spec.unit == pb.SIZE_UNIT_UNITS else "per node"
     fields: Fields = [(each, "; ".join(asked))] if asked else []
     fields += [("due", _when(spec.due_at_s))] if spec.due_at_s else []
     return [*fields, ("weight", f"{spec.weight:g}")] if spec.weight not in (0, 1) else fields
@@ -170,7 +174,7 @@ def _requests(spec: pb.JobSpec) -> Fields:
 
 def _share(share: pb.NodeShare) -> tuple[str, Cell]:
     if share.resident:
-        return "residual on", f"{share.node_id}, without cores of its own"
+        return "residual on", f"{share.node_id}, without own cores"
     return "on", f"{share.node_id} CPUs {share.cpus}{_beside(share)}"
 
 
@@ -190,57 +194,57 @@ def _times(job: pb.Job, now_s: float) -> Fields:
         ("started", _when(job.started_at_s)),
         ("ended", _when(job.ended_at_s)),
         ("run time", f.duration(elapsed_s(job, now_s)) if job.started_at_s else f.NONE),
-        ("time asked", f.duration(s_from_ns(spec.time_ns)) if spec.time_ns else f.NONE),
+        ("time estimate", f.duration(s_from_ns(spec.time_ns)) if spec.time_ns else f.NONE),
         ("time limit", f.duration(s_from_ns(spec.limit_ns)) if spec.limit_ns else f.NONE),
     ]
 
 
 def _energy(job: pb.Job) -> str:
-    idle = f" and {f.energy(job.idle_energy_uj)} idle share" if job.idle_energy_uj else ""
-    gpus = f", {f.energy(job.gpu_energy_uj)} of its GPUs" if job.gpu_energy_uj else ""
+    idle = f", idle share {f.energy(job.idle_energy_uj)}" if job.idle_energy_uj else ""
+    gpus = f", GPUs {f.energy(job.gpu_energy_uj)}" if job.gpu_energy_uj else ""
     return f.energy(job.energy_uj) + idle + gpus
 
 
 def _gpu(gpu: pb.JobGpu) -> tuple[str, Cell]:
-    """One of its GPUs, as the driver told last."""
+    """Return the last reading of a GPU of the job."""
     told = [f.power(gpu.power_uw)]
     if gpu.HasField("busy_percent"):
         told.append(f"{gpu.busy_percent} % busy")
     if gpu.HasField("memory_bytes"):
         told.append(f"{f.memory(gpu.memory_bytes)} in use")
-    return "GPU", f"{gpu.gpu} of {gpu.node_id}: {', '.join(told)}"
+    return "GPU", f"{gpu.gpu} on {gpu.node_id}: {', '.join(told)}"
 
 
 def _residual(job: pb.Job) -> Cell:
     text = f.duration(s_from_ns(job.residual_cpu_ns))
     load = sum(core.load for core in job.residual)
     if load:
-        text += f", {load:.2f} cores of late"
+        text += f", recently {load:.2f} cores"
     return Styled(f"{text} (above the threshold)", style="red") if job.residual_alarm else text
 
 
 def _process_fields(job: pb.Job) -> list[tuple[str, Cell]]:
-    """What is measured of the processes of a running job."""
+    """Return the measurements of the processes of a running job."""
     if not job.threads:
         return []
     found: list[tuple[str, Cell]] = [
         (
             "OS threads",
             f"{job.threads}, {job.runnable_threads} runnable;"
-            f" {f.duration(s_from_ns(job.excess_runnable_ns))} waited for cores",
+            f" {f.duration(s_from_ns(job.excess_runnable_ns))} of waiting for cores",
         ),
-        ("memory", f"{f.memory(job.memory_bytes)}, at most {f.memory(job.memory_bytes_max)}"),
+        ("memory", f"{f.memory(job.memory_bytes)}, peak {f.memory(job.memory_bytes_max)}"),
         (
-            "switches",
+            "context switches",
             f"{job.voluntary_switches} voluntary, {job.involuntary_switches} involuntary",
         ),
     ]
     for core in job.residual[:RESIDUAL_ROWS_MAX]:
         spent = f.duration(s_from_ns(core.cpu_ns))
-        load = f", {core.load:.2f} cores of late" if core.load else ""
-        found.append(("left on", f"{core.node_id} CPU {core.cpu}: {spent}{load}"))
+        load = f", recently {core.load:.2f} cores" if core.load else ""
+        found.append(("residual work", f"{core.node_id} CPU {core.cpu}: {spent}{load}"))
     more = len(job.residual) - RESIDUAL_ROWS_MAX
-    return [*found, ("left on", f"{more} more CPUs")] if more > 0 else found
+    return [*found, ("residual work", f"{more} more CPUs")] if more > 0 else found
 
 
 def _kind(spec: pb.JobSpec) -> str:
@@ -264,16 +268,16 @@ def _unit(spec: pb.JobSpec) -> str:
 
 def _cap(job: pb.Job) -> str:
     if job.spec.cap_uw:
-        return f"{f.power(job.spec.cap_uw)} a node, fixed"
-    return f"{f.power(job.cap_uw)} a node" if job.cap_uw else f.NONE
+        return f"{f.power(job.spec.cap_uw)} per node, fixed"
+    return f"{f.power(job.cap_uw)} per node" if job.cap_uw else f.NONE
 
 
 def _levels(job: pb.Job) -> Fields:
     """Caps of other zones, where the job has or asks for any."""
     fields: Fields = []
     for name, asked_uw, has_uw, each in (
-        ("DRAM cap", job.spec.dram_cap_uw, job.dram_cap_uw, "a node"),
-        ("GPU cap", job.spec.gpu_cap_uw, job.gpu_cap_uw, "a GPU"),
+        ("DRAM cap", job.spec.dram_cap_uw, job.dram_cap_uw, "per node"),
+        ("GPU cap", job.spec.gpu_cap_uw, job.gpu_cap_uw, "per GPU"),
     ):
         if asked_uw or has_uw:
             fixed = ", fixed" if asked_uw else ""

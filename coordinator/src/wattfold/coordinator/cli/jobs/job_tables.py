@@ -30,8 +30,8 @@ def queue_table(
     """One row a job: what it holds, how far it is, why it waits.
 
     Marks lead the rows by job id. A narrow table has neither the cap nor what is left, one of
-    ``starts`` has when they are expected to start instead. Whose jobs they are is shown where not
-    all are one's own.
+    ``starts`` has the expected starts instead. The owners are shown if not all jobs belong to the
+    caller.
     """
     jobs = list(jobs)
     owners = any(job.access in _OF_OTHERS for job in jobs) or len({owner(job) for job in jobs}) > 1
@@ -86,13 +86,13 @@ def owner(job: pb.Job) -> str:
 
 
 def hidden(job: pb.Job) -> bool:
-    """Whether it is somebody else's, and only what everybody may see is there."""
+    """Whether the job belongs to another account and only its public fields are known."""
     return job.access == pb.JOB_ACCESS_OTHER
 
 
 def name_of(job: pb.Job) -> str:
     """Its name, where that is shown."""
-    return "(not yours)" if hidden(job) else job.spec.name or job.spec.app or f.NONE
+    return "(hidden)" if hidden(job) else job.spec.name or job.spec.app or f.NONE
 
 
 def numbered(job: pb.Job) -> str:
@@ -116,7 +116,7 @@ def done(job: pb.Job) -> str:
 
 
 def left_s(job: pb.Job) -> str:
-    """The estimate of what remains, or by how much that was too short."""
+    """Return the estimated remaining time, or the time by which the estimate is exceeded."""
     if job.over_s > 0:
         return f"over {f.duration(job.over_s)}"
     running = job.state in (pb.JOB_STATE_STARTING, pb.JOB_STATE_RUNNING)
@@ -126,10 +126,10 @@ def left_s(job: pb.Job) -> str:
 def where_or_reason(job: pb.Job) -> str:
     """Nodes and CPUs of a job that holds some, in brackets what its program says of itself.
 
-    Of another one, in brackets, why it holds none.
+    For another job, the reason why it holds none, in brackets.
     """
     if job.shares and not (job.state in f.ENDED_STATES and ending(job)):
-        wish = f"asks for {job.cores_wanted}" if job.cores_wanted else ""
+        wish = f"requests {job.cores_wanted} cores" if job.cores_wanted else ""
         levels = f.levels(job).removeprefix(", ")
         said = ", ".join(filter(None, [job.phase, wish, levels]))
         where = f"{f.where(job)} ({said})" if said else f.where(job)
@@ -139,18 +139,18 @@ def where_or_reason(job: pb.Job) -> str:
 
 
 def resizing(job: pb.Job) -> str:
-    """That it is restarted at another size, or why it has not the size that was ordered."""
+    """Return the reason of a pending restart at another size, or of a missing ordered size."""
     late = job.size_ordered not in (0, job.size)
     return job.reason if job.next_size or late else ""
 
 
 def note(job: pb.Job) -> str:
-    """What its nodes tell of a job that has not ended."""
+    """Return the message of the nodes about a job that has not ended."""
     return "" if job.state in f.ENDED_STATES else job.message
 
 
 def ending(job: pb.Job) -> str:
-    """How it ended, in a few words."""
+    """Return a short description of how the job ended."""
     if hidden(job):
         return ""
     if job.message:

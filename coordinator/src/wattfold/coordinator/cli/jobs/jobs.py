@@ -1,4 +1,4 @@
-"""`queue`, `show`, `explain`: looking at jobs."""
+"""`queue`, `show`, `explain`: commands that read jobs."""
 
 from __future__ import annotations
 
@@ -17,30 +17,37 @@ LIMIT_MAX = 100_000
 
 
 @click.command()
-@click.option("--all", "include_ended", is_flag=True, help="Also jobs that have ended.")
+@click.option("--all", "include_ended", is_flag=True, help="Include jobs that have ended.")
 @click.option(
     "--limit",
     type=click.IntRange(1, LIMIT_MAX),
     default=1000,
     show_default=True,
-    help="At most so many jobs, the newest.",
+    help="Maximum number of jobs; the newest jobs are listed.",
 )
-@click.option("--user", default="", metavar="ACCOUNT", help="Only the jobs of this account.")
-@click.option("--mine", is_flag=True, help="Only your own jobs.")
 @click.option(
-    "--start", "starts", is_flag=True, help="Only jobs that wait, with their expected starts."
+    "--user",
+    default="",
+    metavar="ACCOUNT",
+    help="Account whose jobs are listed, by name or number.",
+)
+@click.option("--mine", is_flag=True, help="List only your own jobs.")
+@click.option(
+    "--start", "starts", is_flag=True, help="List only waiting jobs, with their expected starts."
 )
 @session_command
 def queue(
     session: Session, include_ended: bool, limit: int, user: str, mine: bool, starts: bool
 ) -> None:
-    """List jobs: size, cap, place, progress, and why they wait.
+    """List jobs with size, cap, nodes, progress and reasons.
 
-    SIZE is the present size over the size asked for, with an n for whole nodes. TIME is the run
-    time, or the wait of a job that has not started. USER is there where not all jobs are
-    yours. The names of other people's jobs are not shown. The START of --start is by the estimates
-    of all jobs before it; a policy may know it of the first few only, or of none. By a time:
-    promised, no job that is submitted later delays it.
+    SIZE is the current size and the requested size; n marks whole nodes. TIME is the run time, or
+    the waiting time of a job that has not started. USER appears if not all jobs are yours. The
+    names of jobs of other accounts are hidden.
+
+    START (with --start) is an estimate from the run times of all jobs ahead. Some policies estimate
+    it only for the first jobs of the queue, or for none. "by" before a start time marks a promised
+    start: no later submission delays this job.
     """
     chosen = bool(user) or mine or starts
     with session.connect() as client:
@@ -56,12 +63,14 @@ def queue(
     elif answer.jobs:
         session.print(queue_table(answer.jobs, now_s=time.time(), starts=starts))
     elif starts:
-        click.echo("No jobs wait.")
+        click.echo("No jobs are waiting.")
     elif chosen:
         whose = f"of {user}" if user else "of yours"
-        click.echo(f"No jobs {whose}{'' if include_ended else ' wait or run; --all lists ended'}.")
+        ended = "" if include_ended else " are waiting or running; --all includes ended jobs"
+        click.echo(f"No jobs {whose}{ended}.")
     else:
-        click.echo("No jobs." if include_ended else "No jobs wait or run; --all lists ended ones.")
+        running = "No jobs are waiting or running; --all includes ended jobs."
+        click.echo("No jobs." if include_ended else running)
 
 
 def _wanted(job: pb.Job, user: str, mine: bool) -> bool:
@@ -76,13 +85,15 @@ def _wanted(job: pb.Job, user: str, mine: bool) -> bool:
     "--env",
     "environment",
     is_flag=True,
-    help="Its environment instead: for its owner, and as long as it may be started.",
+    help="Show the environment of the job instead. Only for the owner and operators, while the "
+    "job may still be started.",
 )
 @session_command
 def show(session: Session, job_id: str, environment: bool) -> None:
-    """Show everything about one job but its environment, which may hold secrets.
+    """Show all fields of a job except its environment.
 
-    Of the job of another account only what everybody may see, unless you are an operator.
+    The environment may contain secrets; --env shows it. Users see only the public fields of jobs of
+    other accounts. Operators see all fields.
     """
     if environment:
         _show_environment(session, job_id)
@@ -90,7 +101,7 @@ def show(session: Session, job_id: str, environment: bool) -> None:
     with session.connect() as client:
         answer = client.list_jobs([job_id], include_ended=True)
     if not answer.jobs:
-        raise NotFoundError(f"no job {job_id!r}; `wattfold queue --all` lists all of them")
+        raise NotFoundError(f"no job {job_id!r}; `wattfold queue --all` lists all jobs")
     if session.json:
         session.print_json(as_dict(answer.jobs[0]))
     else:
@@ -113,7 +124,7 @@ def _show_environment(session: Session, job_id: str) -> None:
 @click.argument("job_id", metavar="JOB")
 @session_command
 def explain(session: Session, job_id: str) -> None:
-    """Say why a job has its size and power, or why it waits."""
+    """Explain the size and the power of a job, or why it waits."""
     with session.connect() as client:
         answer = client.explain(job_id)
     if session.json:

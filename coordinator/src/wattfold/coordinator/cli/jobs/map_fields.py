@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from wattfold.v1.node_agent_pb2 import ProcessorElement
 
 DIGITS_MAX = 32
-"""Of longer maps only the numbers are told; the whole map is in the JSON form."""
+"""Maximum length of a map that is shown in full. The JSON form always has the whole map."""
 PE_ROWS_MAX = 16
 
 
@@ -25,11 +25,11 @@ def brief(job: pb.Job) -> str:
     text = f"PEs {pe_map.count('1')} of {len(pe_map)}"
     if len(pe_map) <= DIGITS_MAX:
         text += f": {pe_map}"
-    return text if job.map_applied else f"{text}, to change"
+    return text if job.map_applied else f"{text}, change pending"
 
 
 def sheet_fields(job: pb.Job) -> list[tuple[str, Cell]]:
-    """What is known of the map of a job, of its residual PEs and of objects outside the map."""
+    """Return the map of a job, its residual PEs, and the objects outside the map."""
     if not (job.processor_map or job.map_message):
         return []
     rows: list[tuple[str, Cell]] = [("processor map", _map(job))]
@@ -42,15 +42,15 @@ def sheet_fields(job: pb.Job) -> list[tuple[str, Cell]]:
         rows.append(("residual", f"{len(residual) - PE_ROWS_MAX} more PEs"))
     if job.surplus_processes:
         many = "" if job.surplus_processes == 1 else "es"
-        text = f"{job.surplus_processes} process{many} of earlier sizes"
-        rows.append(("left over", Styled(text, style="red")))
+        text = f"{job.surplus_processes} process{many} from previous sizes"
+        rows.append(("leftover", Styled(text, style="red")))
     return rows
 
 
 def _map(job: pb.Job) -> Cell:
     if job.map_applied:
         return brief(job)
-    now = brief(job) or "not known"
+    now = brief(job) or "unknown"
     return Styled(f"{now} ({job.map_message})" if job.map_message else now, style="yellow")
 
 

@@ -43,14 +43,14 @@ def choose_mode(word: str | None, spec: pb.JobSpec, client: CoordinatorClient) -
 
     mode = job_request.mode_of(word, spec.kind)
     if word not in (None, job_request.CORES):
-        return ModeChoice(mode=mode, source="asked for")
+        return ModeChoice(mode=mode, source="requested")
     if spec.kind not in job_request.RESIZED_KINDS:
-        return ModeChoice(mode=mode, source="the default of a job that keeps its size")
+        return ModeChoice(mode=mode, source="default for jobs that keep their size")
     app = spec.app or job_request.program_name(spec.argv[0])
     found = [certificates.of_profile(p) for p in client.list_profiles(app).profiles] if app else []
     certified = next((one for one in found if one is not None), None)
     if certified is None:
-        return ModeChoice(mode=mode, source="the default, its application is not certified")
+        return ModeChoice(mode=mode, source="default, because the application is not certified")
     return _by_certificate(certified, spec, mode)
 
 
@@ -60,7 +60,7 @@ def _by_certificate(
     from wattfold.coordinator.cli.shared import certificates
 
     if not certified.fit:
-        source = f"the default; application {certified.app!r} is not fit for team mode: "
+        source = f"default, because application {certified.app!r} is not fit for team mode: "
         return ModeChoice(mode=default, source=source + certified.reason[:REASON_MAX])
     program = program_file(spec)
     this = ""
@@ -74,18 +74,18 @@ def _by_certificate(
         return ModeChoice(
             mode=common.RESIZE_MODE_TEAM,
             source=f"certificate of application {certified.app!r} for this program "
-            f"(SHA-256 {short}..., {certified.number('acknowledged')} changes tried, "
-            f"teams up to {certified.number('threads')})",
+            f"(SHA-256 {short}..., {certified.number('acknowledged')} changes tested, "
+            f"up to {certified.number('threads')} threads)",
         )
     why = (
-        f"the program {spec.argv[0]!r} cannot be read here"
+        f"the program {spec.argv[0]!r} cannot be read on this machine"
         if program is None
-        else f"it is for another build (SHA-256 {certified.sha256[:12] or 'unknown'}..., "
+        else f"it belongs to another build (SHA-256 {certified.sha256[:12] or 'unknown'}..., "
         f"{program} has {this[:12]}...)"
     )
-    text = f"the certificate of application {certified.app!r} does not count: "
+    text = f"the certificate of application {certified.app!r} does not apply: "
     text += certificates.printable(why)
-    return ModeChoice(mode=default, source=f"the default; {text}"[:SOURCE_MAX], warning=text)
+    return ModeChoice(mode=default, source=f"default; {text}"[:SOURCE_MAX], warning=text)
 
 
 def program_file(spec: pb.JobSpec) -> Path | None:

@@ -1,4 +1,4 @@
-"""`submit`: hand in a job, and with --wait follow it to its end."""
+"""`submit`: submit a job, and follow it to its end with --wait."""
 
 from __future__ import annotations
 
@@ -39,69 +39,79 @@ if TYPE_CHECKING:
     "--cores",
     type=SIZE_RANGE,
     metavar="MIN[-MAX]",
-    help="Cores of one node. Default: 1.",
+    help="Number of cores of one node, or a range such as 2-8. Default: 1.",
 )
-@click.option("--nodes", type=SIZE_RANGE, metavar="MIN[-MAX]", help="Whole nodes instead of cores.")
+@click.option(
+    "--nodes",
+    type=SIZE_RANGE,
+    metavar="MIN[-MAX]",
+    help="Number of whole nodes, or a range, instead of cores.",
+)
 @click.option(
     "--units",
     type=SIZE_RANGE,
     metavar="MIN[-MAX]",
-    help="Like units on parts of nodes instead, each a task with cores of its own; a node may "
-    "hold several.",
+    help="Number of identical units on parts of nodes, or a range, instead of cores. Each unit "
+    "is one task with its own cores. A node may hold several units.",
 )
 @click.option(
     "--unit-cores",
     type=click.IntRange(1, 65_536),
     metavar="N",
-    help="Cores of each unit. Default: 1.",
+    help="Number of cores of each unit. Default: 1.",
 )
 @click.option(
     "--spread",
     "spreads",
     type=click.Choice(list(request.SPREADS)),
     multiple=True,
-    help="together: all units on one node. apart: one a node. Default: any, of trainings on GPUs "
-    "together.",
+    help="Placement of units. together: all on one node. apart: one per node. Default: any, or "
+    "together for jobs on GPUs with --epochs or --resize restart.",
 )
 @click.option(
     "--kind",
     type=click.Choice(list(request.KINDS)),
-    help="rigid: one size. moldable: sized at its start. malleable: resized while it runs. "
-    "evolving: asks to be resized. Default: malleable for a range or with --share, moldable for a "
-    "range of units, else rigid.",
+    help="Kind of the job. rigid: one size. moldable: sized at its start. malleable: resized "
+    "while it runs. evolving: requests its own resizes. Default: malleable for a range or with "
+    "--share, moldable for a range of units, or else rigid.",
 )
 @click.option(
     "--mode",
     "--resize",
     "mode",
     type=click.Choice(request.WAYS),
-    help="How it is resized. map: the objects of a Charm++ program move. rebuild: a Charm++ "
-    "program built for it restarts itself on other PEs. restart: told to, it saves, and goes on "
-    "from WATTFOLD_SNAPSHOT_DIR at another size; units are put back for others. cores: its cores "
-    "change under it; if its program is certified for that, also its OpenMP team. team, mask: the "
-    "latter, or never. fixed: it keeps its size. Default: fixed for rigid and moldable jobs, for "
-    "others cores.",
+    help="Way of resizing the job. With map, the objects of a Charm++ program move. With "
+    "rebuild, a Charm++ program built with --enable-shrinkexpand restarts itself on other PEs. "
+    "With restart, the program saves a snapshot on a signal and exits. Wattfold restarts it at "
+    "another size, and it resumes from WATTFOLD_SNAPSHOT_DIR. Jobs of units are requeued for "
+    "this. With team, the cores and the OpenMP team change while it runs. With mask, only the "
+    "cores change. The value cores means team for a certified program, or else mask. With fixed, "
+    "the job keeps its size. Default: fixed for rigid and moldable jobs, or else cores.",
 )
 @click.option(
     "--time",
     "time_ns",
     type=DURATION_NS,
     metavar="DURATION",
-    help="Estimate of the run time at the greatest size: 90s, 5m, 1h30m, HH:MM:SS.",
+    help="Estimate of the run time at the maximum size, such as 90s, 5m, 1h30m or HH:MM:SS.",
 )
 @click.option(
     "--limit",
     "limit_ns",
     type=DURATION_NS,
     metavar="DURATION",
-    help="End the job when it has run so long. Default: the limit of the site, if it has one.",
+    help="Time limit, such as 90s, 1h30m or HH:MM:SS. Wattfold ends the job at this limit. "
+    "Default: the limit of the queue or site, if there is one.",
 )
-@click.option("--name", default="", metavar="NAME", help="Name of the job. Default: the program.")
+@click.option(
+    "--name", default="", metavar="NAME", help="Name of the job. Default: the name of the program."
+)
 @click.option(
     "--app",
     default="",
     metavar="NAME",
-    help="Application, the key of its profile. Default: the program.",
+    help="Name of the application, which is the key of its profile. Default: the name of the "
+    "program.",
 )
 @click.option(
     "--priority",
@@ -109,38 +119,46 @@ if TYPE_CHECKING:
     default=1.0,
     show_default=True,
     metavar="NUMBER",
-    help="Scales the weight of the job.",
+    help="Priority of the job, above 0. Depending on the policy, a higher value means an earlier "
+    "place in the queue or a larger weight.",
 )
 @click.option(
     "--export",
     type=click.Choice(["all", "none"]),
     default="all",
     show_default=True,
-    help="all: the job gets the environment of this shell. none: only PATH, HOME, USER, LANG.",
+    help="Environment of the job. all: the environment of this shell. none: only PATH, HOME, "
+    "USER and LANG.",
 )
-@click.option("--no-env", is_flag=True, help="The same as --export none.")
+@click.option("--no-env", is_flag=True, help="Same as --export none.")
 @click.option(
     "--env",
     "settings",
     type=SETTING,
     multiple=True,
     metavar="NAME[=VALUE]",
-    help="Set a variable for the job, or pass on this one. May be repeated.",
+    help="Environment variable for the job: NAME=VALUE, or NAME to pass on the value of this "
+    "shell. May be repeated.",
 )
 @click.option(
     "--cwd",
     type=click.Path(path_type=Path),
     metavar="DIR",
-    help="Working directory of the job. Default: this one.",
+    help="Working directory of the job. Default: the current directory.",
 )
 @click.option(
     "--output",
     default="",
     metavar="FILE",
-    help="Standard output, relative to the directory of the job. Default: wattfold-ID.out there.",
+    help="File for standard output, relative to the working directory of the job. Default: "
+    "wattfold-ID.out.",
 )
 @click.option(
-    "--error", default="", metavar="FILE", help="Standard error. Default: wattfold-ID.err there."
+    "--error",
+    default="",
+    metavar="FILE",
+    help="File for standard error, relative to the working directory of the job. Default: "
+    "wattfold-ID.err.",
 )
 @click.option(
     "--tasks-per-node",
@@ -148,14 +166,14 @@ if TYPE_CHECKING:
     default=1,
     show_default=True,
     metavar="N",
-    help="Processes a node that get cores of their own, such as MPI ranks; one core each at least. "
-    "With --units each unit is one.",
+    help="Number of processes per node that get their own cores, such as MPI ranks. Each gets at "
+    "least one core. With --units, each unit is one task.",
 )
 @click.option(
     "--own-launcher",
     is_flag=True,
-    help="The command is a launcher such as mpirun: it runs on the first node only, and starts the "
-    "rest of the job with `wattfold rsh`.",
+    help="Treat the command as a launcher such as mpirun. It runs on the first node only and "
+    "starts the other processes of the job with `wattfold rsh`.",
 )
 @click.option(
     "--requeue",
@@ -165,117 +183,129 @@ if TYPE_CHECKING:
     flag_value=3,
     default=0,
     metavar="[N]",
-    help="When a node of it is lost, start it again, at most N times (3 without a number).",
+    help="Restart the job when one of its nodes is lost, at most N times. Without a number: 3. "
+    "Without this option: 0.",
 )
 @click.option(
     "--restartable",
     is_flag=True,
-    help="It may be started again (`wattfold requeue`); so may a job with an option beside this.",
+    help="Allow `wattfold requeue` for this job. Implied by --preemptable, --requeue, --epochs "
+    "and the snapshot options.",
 )
 @click.option(
     "--preemptable",
     is_flag=True,
-    help="It may be put back for a job of a queue that pre-empts its own (`wattfold queues`); of "
-    "training jobs (--epochs) `andreas` decides.",
+    help="Let a job of a preempting queue displace this job (PREEMPTS in `wattfold queues`). The "
+    "policy `andreas` preempts training jobs (--epochs) by its own rules.",
 )
 @click.option(
     "--snapshot-dir",
     default="",
     metavar="DIR",
-    help="Where it keeps its snapshot; WATTFOLD_SNAPSHOT_DIR of every attempt. Default: "
-    "wattfold-ID.snapshot in its directory.",
+    help="Directory for the snapshots of the job. Wattfold sets WATTFOLD_SNAPSHOT_DIR to it in "
+    "every attempt. Default: wattfold-ID.snapshot in the working directory.",
 )
 @click.option(
     "--snapshot-signal",
     type=SIGNAL,
     metavar="NAME",
-    help="What tells it to write one before it is ended to be started again. Default: TERM.",
+    help="Signal that asks the program to write a snapshot before a restart, such as USR1. "
+    "Default: TERM.",
 )
 @click.option(
     "--snapshot-grace",
     "snapshot_grace_ns",
     type=DURATION_NS,
     metavar="DURATION",
-    help="How long it has for that. Default: the grace time of the site.",
+    help="Time for writing the snapshot, such as 30s, at most 1h. Default: the grace time of the "
+    "site.",
 )
-@click.option("--exclusive", is_flag=True, help="No other job on its nodes.")
+@click.option("--exclusive", is_flag=True, help="Run no other job on the nodes of this job.")
 @click.option(
     "--share",
     type=click.Choice(list(request.SHARES)),
-    help="Under a policy that shares cores. lend: others may have some of its cores for a while. "
-    "borrow: it may start on fewer, beside those that lend. Default: as its queue says, else both "
-    "for malleable jobs on cores, and no for jobs on whole nodes.",
+    help="Sharing of cores under a policy that supports it. lend: other jobs may borrow some "
+    "cores of this job. borrow: the job may start on fewer cores, next to jobs that lend. "
+    "Default: the setting of the queue, or else both for malleable jobs on cores and no for jobs "
+    "on whole nodes.",
 )
 @click.option(
     "--cap",
     "cap_uw",
     type=POWER_UW,
     metavar="WATTS",
-    help="A fixed package cap a node, instead of the choice of the policy.",
+    help="Package cap of each node, in watts, instead of the cap that the policy chooses.",
 )
 @click.option(
     "--predicted-power",
     "predicted_uw",
     type=POWER_UW,
     metavar="WATTS",
-    help="What all of it will draw at full speed, above what idle nodes do. A policy that plans "
-    "with it (`constraint`) gives the job no higher cap than it needs for that.",
+    help="Predicted power of the whole job at full speed, above idle, in watts. The policy "
+    "`constraint` chooses the cap from it.",
 )
 @click.option(
     "--dram-cap",
     "dram_cap_uw",
     type=POWER_UW,
     metavar="WATTS",
-    help="A fixed cap for the DRAM of a node, instead of what stands there or the policy chooses.",
+    help="DRAM cap of each node, in watts. Default: the cap that the policy chooses, or else the "
+    "default cap.",
 )
 @click.option(
     "--gpu-cap",
     "gpu_cap_uw",
     type=POWER_UW,
     metavar="WATTS",
-    help="A fixed cap for each of its GPUs. Default: what they stand at.",
+    help="Cap of each GPU, in watts. Default: the limit that the policy chooses, or else the "
+    "maximum.",
 )
 @click.option(
     "--memory",
     "memory_bytes",
     type=MEMORY_BYTES,
     metavar="SIZE",
-    help="Memory on every node it is on, or with --units for each unit, such as 4G. It is kept for "
-    "the job, which is ended when it uses more on a node than it has there.",
+    help="Memory on each node of the job, or for each unit with --units, such as 512M or 4G. "
+    "Wattfold reserves it, and ends a job that uses more.",
 )
 @click.option(
     "--gpus",
     type=click.IntRange(1, 1024),
     metavar="N",
-    help="GPUs of its own on every node it is on, or with --units for each unit.",
+    help="Number of GPUs on each node of the job, or for each unit with --units.",
 )
 @click.option(
     "--features",
     type=NAMES,
     metavar="NAME[,NAME]...",
-    help="Only on nodes that have all of these.",
+    help="Names of features that every node of the job must have.",
 )
 @click.option(
     "--among",
     type=NAMES,
     metavar="NODE[,NODE]...",
-    help="Only on these nodes, or some of them.",
+    help="Names of the nodes that the job may use. The job may get some or all of them.",
 )
 @click.option(
-    "--queue", default="", metavar="NAME", help="One of `wattfold queues`. Default: `default`."
+    "--queue",
+    default="",
+    metavar="NAME",
+    help="Queue of the job (see `wattfold queues`). Default: the queue `default`, if the site "
+    "has one.",
 )
 @click.option(
     "--reservation",
     default="",
     metavar="NAME",
-    help="Run in one of `wattfold reservations`, and nowhere else.",
+    help="Reservation to run in (see `wattfold reservations`). The job runs nowhere else.",
 )
 @click.option(
     "--due",
     "due_at_s",
     type=TIME_S,
     metavar="TIME|DURATION",
-    help="When it should be done: 2027-01-31T18:00, or 2h from now. For policies that go by it.",
+    help="Due date, such as 2027-01-31T18:00, or 2h for two hours from now. Used by policies "
+    "with due dates.",
 )
 @click.option(
     "--weight",
@@ -283,34 +313,40 @@ if TYPE_CHECKING:
     default=1.0,
     show_default=True,
     metavar="NUMBER",
-    help="What its being done in time is worth beside others. For policies that go by it.",
+    help="Weight of the tardiness of this job relative to other jobs. Used by policies with due "
+    "dates.",
 )
 @click.option(
     "--epochs",
     type=click.IntRange(1, 10_000_000),
     metavar="N",
-    help="It is a training of so many epochs, keeps snapshots and tells how many are in them: see "
-    "wattfold.training. WATTFOLD_EPOCHS of every attempt.",
+    help="Total number of epochs of a training job, WATTFOLD_EPOCHS in its environment. The "
+    "program writes snapshots and reports its saved epochs (see wattfold.training).",
 )
-@click.option("--hold", is_flag=True, help="Do not start it before `wattfold release`.")
+@click.option("--hold", is_flag=True, help="Hold the job until `wattfold release`.")
 @click.option(
     "--idempotency-key",
     default="",
     metavar="KEY",
-    help="A second submission with the same key gives the first job again; one with another "
-    "command is refused.",
+    help="Key that makes a repeated submission harmless: the same key returns the ID of the "
+    "first job. A different command under the same key is refused.",
 )
 @click.option(
-    "--wait", is_flag=True, help="Wait for its end and exit with its exit code. Ctrl-C detaches."
+    "--wait",
+    is_flag=True,
+    help="Wait for the end of the job and exit with its exit code. Ctrl-C detaches; the job "
+    "continues.",
 )
-@click.option("--no-check", is_flag=True, help="Do not look for the command on this machine.")
+@click.option(
+    "--no-check", is_flag=True, help="Skip the check that the command exists on this machine."
+)
 @click.argument("argv", metavar="COMMAND [ARGS]...", nargs=-1, required=True)
 @session_command
 def submit(session: Session, /, wait: bool, **options: Any) -> None:
-    """Submit a job and print its id.
+    """Submit a job and print its ID.
 
-    It runs as the account that submits it, with its groups, and with the umask of this shell and
-    its limits on files, processes, stack and core dumps.
+    The job runs under the account of the user who submits it, with the groups of that account. It
+    inherits the umask of this shell and its limits on files, processes, stack and core dumps.
 
     For example: wattfold submit --cores 2-8 --time 10m -- ./simulate input.dat
     """
@@ -432,8 +468,8 @@ def _follow(session: Session, client: CoordinatorClient, job_id: str) -> None:
         job = JobWaiter(client, job_id, notice).wait()
     except KeyboardInterrupt:
         click.echo(
-            f"wattfold: detached; the job goes on: wattfold show {job_id}, "
-            f"wattfold cancel {job_id}",
+            f"wattfold: detached, the job continues; see `wattfold show {job_id}`, or stop it with "
+            f"`wattfold cancel {job_id}`",
             err=True,
         )
         context.exit(ExitCode.INTERRUPTED)

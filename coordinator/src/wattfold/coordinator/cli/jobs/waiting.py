@@ -45,7 +45,7 @@ class JobWaiter:
             try:
                 job = self._look()
             except UnreachableError:
-                line = "the coordinator does not answer; the job goes on, waiting for it"
+                line = "the coordinator does not answer; waiting for it, the job continues"
             else:
                 line = describe(job)
                 if job.state in f.ENDED_STATES:
@@ -60,12 +60,14 @@ class JobWaiter:
     def _look(self) -> pb.Job:
         jobs = self.client.list_jobs([self.job_id], include_ended=True).jobs
         if not jobs:
-            raise NotFoundError(f"no job {self.job_id!r}: the coordinator has forgotten it")
+            raise NotFoundError(
+                f"no job {self.job_id!r}: the coordinator no longer has a record of it"
+            )
         return jobs[0]
 
 
 def describe(job: pb.Job) -> str:
-    """State, place and reason on one line; changes only when something worth telling changed."""
+    """State, place and reason on one line; changes only if the user should see it."""
     parts = [f.job_state(job.state)]
     if job.attempt > 1:
         parts.append(f"(attempt {job.attempt})")
@@ -85,7 +87,7 @@ def describe(job: pb.Job) -> str:
 
 
 def exit_code_of(job: pb.Job) -> int:
-    """The exit code of the job itself; never 0 for one that did not complete."""
+    """Return the exit code of the job, which is never 0 if the job did not complete."""
     if job.state == pb.JOB_STATE_COMPLETED:
         return job.exit_code
     if job.exit_code < 0:

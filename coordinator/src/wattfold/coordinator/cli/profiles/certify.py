@@ -1,8 +1,8 @@
-"""`certify`: find out by trying whether a program bears a changing team, and keep the answer.
+"""`certify`: test whether a program tolerates changes of its thread count, and store the result.
 
-The trial itself is `wattfold.shims.certify`, on this machine and without a coordinator; here are
-its options, its progress and what becomes of the certificate. This is the one place where the
-command imports the shims.
+The test itself is `wattfold.shims.certify`, on this machine and without a coordinator. This module
+has its options, its progress and the storage of the certificate. Only here the command imports the
+shims.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ THREADS_MAX = 8
     "--threads",
     type=click.IntRange(2, 1024),
     metavar="N",
-    help="Threads it is started with; its teams change between 1 and this. Default: the cores of "
-    "this machine, 2 to 8.",
+    help="Number of threads at the start. The team size then changes between 1 and this number. "
+    "Default: the cores of this machine, 2 to 8.",
 )
 @click.option(
     "--runs",
@@ -56,7 +56,8 @@ THREADS_MAX = 8
     default=5,
     show_default=True,
     metavar="N",
-    help="Runs under resizes; more are made, up to ten times as many, until --resizes is reached.",
+    help="Number of runs with resizes. Up to ten times as many runs are made until --resizes is "
+    "reached.",
 )
 @click.option(
     "--resizes",
@@ -64,45 +65,52 @@ THREADS_MAX = 8
     default=100,
     show_default=True,
     metavar="N",
-    help="Acknowledged changes of its team that are wanted, in all runs together.",
+    help="Number of acknowledged team changes to reach in all runs together.",
 )
 @click.option(
-    "--seed", type=int, default=1, show_default=True, metavar="N", help="Of the random sizes."
+    "--seed",
+    type=int,
+    default=1,
+    show_default=True,
+    metavar="N",
+    help="Seed for the random team sizes and times.",
 )
 @click.option(
     "--compare",
     "outputs",
     multiple=True,
     metavar="FILE",
-    help="A file it writes that belongs to its result, relative to its folder. May be repeated.",
+    help="Output file that belongs to the result, relative to the folder of the program. May be "
+    "repeated.",
 )
-@click.option("--no-stdout", is_flag=True, help="What it prints does not belong to its result.")
+@click.option("--no-stdout", is_flag=True, help="Exclude standard output from the result.")
 @click.option(
     "--relative",
     type=click.FloatRange(0),
     default=0.0,
     metavar="NUMBER",
-    help="Numbers agree when they differ by no more than this times the larger one. Default: 0.",
+    help="Relative tolerance: two numbers agree if they differ by at most this times the larger "
+    "number. Default: 0.",
 )
 @click.option(
     "--absolute",
     type=click.FloatRange(0),
     default=0.0,
     metavar="NUMBER",
-    help="Numbers agree when they differ by no more than this. Default: 0, and with --relative 0 "
-    "results must agree bit by bit.",
+    help="Absolute tolerance: two numbers agree if they differ by at most this. Default: 0. With "
+    "both tolerances 0, results must agree bit by bit.",
 )
 @click.option(
     "--ignore",
     multiple=True,
     metavar="REGEX",
-    help="Leave out lines in which this is found, such as times. May be repeated.",
+    help="Regular expression for output lines to exclude, such as times. May be repeated.",
 )
 @click.option(
     "--check",
     metavar="COMMAND",
-    help="Compare by a command of your own instead: it is given two folders with the results, and "
-    "exits with 0 if they agree.",
+    help="Command that compares results instead. It gets two folders with results and must exit "
+    "with 0 if they agree.",
 )
 @click.option(
     "--limit",
@@ -111,39 +119,45 @@ THREADS_MAX = 8
     default="10m",
     show_default=True,
     metavar="DURATION",
-    help="Longest time of a run left alone; one under resizes may take five times as long as that.",
+    help="Time limit of a run without resizes. A run with resizes may take five times as long as "
+    "the first run, and 10 s more.",
 )
 @click.option(
     "--folder",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     metavar="DIR",
-    help="Folder it starts in; every run gets a copy of its own. Default: this one.",
+    help="Folder in which the program starts. Every run gets its own copy. Default: the current "
+    "folder.",
 )
 @click.option(
     "--shim",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="The OpenMP shim. Default: the installed one.",
+    help="OpenMP shim (libwattfold_omp.so). Default: WATTFOLD_OMP_SHIM, or else the installed "
+    "shim.",
 )
 @click.option(
-    "--app", default="", metavar="NAME", help="Name of the profile. Default: the program."
+    "--app",
+    default="",
+    metavar="NAME",
+    help="Name of the profile. Default: the name of the program.",
 )
 @click.option(
     "--store/--no-store",
     default=None,
-    help="Store the certificate at the coordinator. Default: if one answers.",
+    help="Store the certificate at the coordinator. Default: store it if a coordinator answers.",
 )
 @click.option(
     "--output",
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="Write the certificate to a file as well.",
+    help="File to write the certificate to.",
 )
 @click.option(
     "--put",
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="Run nothing; store the certificate of this file.",
+    help="File with a certificate to store. No program is run.",
 )
 @click.argument("argv", metavar="PROGRAM [ARGS]...", nargs=-1)
 @session_command
@@ -158,10 +172,11 @@ def certify(
     argv: Sequence[str],
     **options: Any,
 ) -> None:
-    """Find out whether a program bears a changing team.
+    """Test if a program tolerates changes of its thread count.
 
-    Runs it on this machine, left alone and under random resizes, and compares the results. A
-    program that fits is certified for mode team, any other for mask; `submit` then uses that.
+    Runs the program on this machine, without resizes and with random resizes, and compares the
+    results. A program that passes is certified for mode team, any other program for mode mask.
+    `wattfold submit` uses the certificate.
 
     Exit codes: 0 fit, 5 not fit, 1 and 2 no verdict, 3 not stored.
     """
@@ -172,10 +187,14 @@ def certify(
         _put(session, put, app, store, argv)
         return
     if not argv:
-        raise BadRequestError("which program? wattfold certify [OPTIONS] -- PROGRAM [ARGS]...")
+        raise BadRequestError(
+            "no program given; run `wattfold certify [OPTIONS] -- PROGRAM [ARGS]...`"
+        )
     name = app or request.program_name(argv[0])
     if not name:
-        raise BadRequestError(f"{argv[0]!r} cannot name a profile; give one with --app NAME")
+        raise BadRequestError(
+            f"{argv[0]!r} is not a valid profile name; give a name with --app NAME"
+        )
     trial = _trial(argv, **options)
     _check_output(output)
     stores = _will_store(session, store)
@@ -217,10 +236,12 @@ def _trial(
         from wattfold.shims.certify import certify as try_program
         from wattfold.shims.certify_compare import Comparison
     except ImportError as error:
-        raise CliError(f"{error}: certifying needs pyzmq, in wattfold[coordinator]") from error
+        raise CliError(
+            f"{error}: wattfold certify needs pyzmq; install wattfold[coordinator]"
+        ) from error
 
     if no_stdout and not outputs:
-        raise BadRequestError("--no-stdout leaves nothing to compare; name files with --compare")
+        raise BadRequestError("--no-stdout leaves nothing to compare; give files with --compare")
     library = _shim(shim)
     program = _program(argv, folder, outputs, no_stdout, threads)
     try:
@@ -253,11 +274,13 @@ def _shim(given: Path | None) -> Path:
     found = given.absolute() if given else find_omp_shim()
     if found is None:
         raise CliError(
-            "the OpenMP shim is not here: install the distribution wattfold-shims (in a checkout: "
-            "scripts/build_shims), or name libwattfold_omp.so with --shim or WATTFOLD_OMP_SHIM"
+            "the OpenMP shim is not installed; install wattfold-shims (in a checkout: run "
+            "scripts/build_shims), or give libwattfold_omp.so with --shim or WATTFOLD_OMP_SHIM"
         )
     if any(character in str(found) for character in " :"):
-        raise CliError(f"{found} cannot be preloaded: a blank or a colon is in its path")
+        raise CliError(
+            f"{found} cannot be preloaded because its path contains a space or a colon; move it"
+        )
     return found
 
 
@@ -277,7 +300,8 @@ def _program(
     for name in outputs:
         if Path(name).is_absolute() or ".." in Path(name).parts:
             raise BadRequestError(
-                f"--compare {name}: must be relative to the folder of the program, and in it"
+                f"--compare {name}: the path must be relative to the folder of the program "
+                "and inside it"
             )
     place = folder.absolute() if folder else here
     return Program(
@@ -290,7 +314,7 @@ def _program(
 
 
 def _check_folder(folder: Path) -> None:
-    """Refuses a folder that nobody wants to have copied for every run, such as a home."""
+    """Refuse a folder that is too large to be copied for every run, such as a home directory."""
     files = size = 0
     for place, _, names in os.walk(folder):
         for name in names:
@@ -300,8 +324,8 @@ def _check_folder(folder: Path) -> None:
             if files > FOLDER_FILES_MAX or size > FOLDER_BYTES_MAX:
                 raise BadRequestError(
                     f"{folder} has more than {FOLDER_FILES_MAX} files or "
-                    f"{FOLDER_BYTES_MAX >> 20} MiB, and every run gets a copy: put the input of "
-                    "the program into a folder of its own and name it with --folder DIR"
+                    f"{FOLDER_BYTES_MAX >> 20} MiB, too much for a copy per run; put the input of "
+                    "the program into a separate folder and give it with --folder DIR"
                 )
 
 
@@ -344,7 +368,7 @@ def _try(session: Session, trial: Trial) -> Certificate:
     except NoResultError as error:
         raise CliError(f"no verdict: {error}") from error
     except OSError as error:
-        raise CliError(f"no verdict, the program cannot be run: {error}") from error
+        raise CliError(f"no verdict: the program cannot be run: {error}") from error
 
 
 @contextmanager
@@ -420,7 +444,9 @@ def _put(session: Session, path: Path, app: str, store: bool | None, argv: Seque
     from wattfold.coordinator.cli.shared import certificates
 
     if argv or store is False:
-        raise BadRequestError("--put stores a certificate and runs nothing; give the file alone")
+        raise BadRequestError(
+            "--put cannot be combined with a program or --no-store; it only stores a certificate"
+        )
     certified = certificates.read_file(path, app)
     if (failure := _stored(session, certified)) is not None:
         raise failure

@@ -32,7 +32,7 @@ MAX_PROBES = 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Probe:
-    """One run to make: so many cores of one node, or whole nodes, each capped so."""
+    """One run: the cores of one node or the whole nodes to use, and the cap of each node."""
 
     size: int
     cap_uw: int
@@ -80,13 +80,13 @@ def default_caps_uw(nodes: Iterable[pb.Node], levels: int) -> tuple[int, ...]:
     ranges = [_package_range_uw(node) for node in _usable(nodes)]
     capped = [(least, most) for least, most in ranges if most > 0]
     if not capped:
-        raise CliError("no usable node has a package cap; name caps with --caps WATTS,WATTS")
+        raise CliError("no usable node has a package cap; give caps with --caps WATTS,WATTS")
     least = max(low for low, _ in capped)
     most = min(high for _, high in capped)
     if least > most:
         raise CliError(
-            f"no cap suits all nodes: one needs {least / 1e6:g} W, another allows "
-            f"{most / 1e6:g} W; name caps with --caps WATTS,WATTS"
+            f"no cap suits all nodes: a node needs at least {least / 1e6:g} W, another node allows "
+            f"at most {most / 1e6:g} W; give caps with --caps WATTS,WATTS"
         )
     if levels == 1 or least == most:
         return (most,)
@@ -103,7 +103,7 @@ def plan_probes(
     """Every size at every cap, `repeat` times over, so that a drift shows as scatter."""
     count = len(sizes) * len(caps_uw) * repeat
     if count > MAX_PROBES:
-        raise CliError(f"{count} probes are above the limit of {MAX_PROBES}; ask for fewer points")
+        raise CliError(f"{count} probes are above the limit of {MAX_PROBES}; request fewer points")
     return [
         Probe(size=size, cap_uw=cap_uw, unit=unit)
         for _ in range(repeat)
@@ -128,11 +128,11 @@ def run_probe(
 
 
 def cancel_probe(client: CoordinatorClient, job_id: str) -> None:
-    """Ends a probe nobody waits for any more, and says so when that is not possible."""
+    """Cancel a probe whose wait was interrupted, or report that this failed."""
     try:
         client.cancel(job_id)
     except CliError as error:
-        message = f"wattfold: the probe {job_id} may go on, cancel it later: {error}"
+        message = f"wattfold: the probe {job_id} may continue; cancel it later: {error}"
         click.echo(message, err=True)
 
 
@@ -164,7 +164,7 @@ def _point(job: pb.Job, probe: Probe, program: Program) -> pb.ProfilePoint:
             f"{probe.cap_uw / 1e6:g} W {describe(job)}; see {_error_path(program)} in its directory"
         )
     if not job.started_at_s or seconds <= 0:
-        raise CliError(f"the probe {job.job_id} has no run time ({seconds:g} s); take a longer run")
+        raise CliError(f"the probe {job.job_id} has no run time ({seconds:g} s); use a longer run")
     return pb.ProfilePoint(
         size=probe.size,
         cap_uw=probe.cap_uw,

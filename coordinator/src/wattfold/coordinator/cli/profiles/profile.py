@@ -42,21 +42,21 @@ if TYPE_CHECKING:
     "sizes",
     type=SIZES,
     metavar="N,N,...",
-    help="Sizes to try, in cores. Default: powers of two up to the cores of a node.",
+    help="Sizes to measure, in cores. Default: powers of two up to the cores of a node.",
 )
 @click.option(
     "--nodes",
     "node_counts",
     type=SIZES,
     metavar="N,N,...",
-    help="Sizes to try, in whole nodes, one process a node.",
+    help="Sizes to measure, in whole nodes with one process each, instead of --cores.",
 )
 @click.option(
     "--caps",
     "caps_uw",
     type=POWERS_UW,
     metavar="W,W,...",
-    help="Package caps to try. Default: --levels of them over the range of the nodes.",
+    help="Package caps to measure, in watts. Default: --levels caps over the range of the nodes.",
 )
 @click.option(
     "--levels",
@@ -64,7 +64,7 @@ if TYPE_CHECKING:
     default=4,
     show_default=True,
     metavar="N",
-    help="How many caps to try without --caps.",
+    help="Number of caps to measure if --caps is not given.",
 )
 @click.option(
     "--repeat",
@@ -72,20 +72,25 @@ if TYPE_CHECKING:
     default=1,
     show_default=True,
     metavar="N",
-    help="Runs a point.",
+    help="Number of runs at each size and cap.",
 )
 @click.option(
-    "--app", default="", metavar="NAME", help="Name of the profile. Default: the program."
+    "--app",
+    default="",
+    metavar="NAME",
+    help="Name of the profile. Default: the name of the program.",
 )
 @click.option(
     "--plot",
     "plot_path",
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="FILE.png",
-    help="Write a picture of the fit.",
+    help="File for a plot of the fit, in PNG format.",
 )
-@click.option("--no-store", is_flag=True, help="Show the result and do not store it.")
-@click.option("--no-check", is_flag=True, help="Do not look for the command on this machine.")
+@click.option("--no-store", is_flag=True, help="Show the result without storing it.")
+@click.option(
+    "--no-check", is_flag=True, help="Skip the check that the command exists on this machine."
+)
 @click.argument("argv", metavar="COMMAND [ARGS]...", nargs=-1, required=True)
 @session_command
 def profile(
@@ -106,11 +111,11 @@ def profile(
     """Measure an application and fit its model.
 
     Runs the command once at every size and cap, alone on a node, as jobs of the cluster. A short
-    run is enough, for example one iteration. Ctrl-C cancels the run in progress; nothing is
-    stored then.
+    run is enough, for example one iteration. Ctrl-C cancels the current run; nothing is stored
+    then.
     """
     if sizes and node_counts:
-        raise BadRequestError("--cores and --nodes exclude each other: a profile has one unit")
+        raise BadRequestError("--cores and --nodes exclude each other; give only one option")
     program = program_of(app, argv, no_check)
     _check_plot(plot_path)
     unit = pb.SIZE_UNIT_NODES if node_counts else pb.SIZE_UNIT_CORES
@@ -139,11 +144,13 @@ def _store(client: CoordinatorClient, fitted: Fitted) -> CliError | None:
 
 
 def program_of(app: str, argv: Sequence[str], no_check: bool) -> Program:
-    """What is to be run, under the name of its profile. Raises BadRequestError."""
+    """Return the program to run and the name of its profile. Raises BadRequestError."""
     request.check_name("--app", app)
     name = app or request.program_name(argv[0])
     if not name:
-        raise BadRequestError(f"{argv[0]!r} cannot name a profile; give one with --app NAME")
+        raise BadRequestError(
+            f"{argv[0]!r} is not a valid profile name; give a name with --app NAME"
+        )
     cwd = request.directory(None)
     environment = request.environment_of(os.environ, export_all=True, settings=())
     if not no_check:

@@ -1,4 +1,4 @@
-"""`profile delete`, `profile reset`: what is known of an application is forgotten."""
+"""`profile delete` and `profile reset`: delete stored data of an application."""
 
 from __future__ import annotations
 
@@ -11,12 +11,14 @@ from wattfold.v1 import coordinator_pb2 as pb
 
 @click.command()
 @click.argument("app", metavar="NAME")
-@click.option("--certificate", is_flag=True, help="Its certificate as well.")
+@click.option(
+    "--certificate", is_flag=True, help="Delete the certificate of the application as well."
+)
 @session_command
 def delete(session: Session, app: str, certificate: bool) -> None:
-    """Forget the profile of an application, measured or learnt.
+    """Delete the profile of an application, measured or learnt.
 
-    Jobs of it are planned with the estimate of their user again, until their progress says more.
+    Policies then plan its jobs with the estimates of users, until their progress gives better data.
     """
     _drop(session, app, learnt_only=False, certificate=certificate)
 
@@ -25,9 +27,9 @@ def delete(session: Session, app: str, certificate: bool) -> None:
 @click.argument("app", metavar="NAME")
 @session_command
 def reset(session: Session, app: str) -> None:
-    """Forget what was learnt of an application from its jobs; a measured profile is refused.
+    """Delete what Wattfold has learnt about an application.
 
-    The next jobs start from what is assumed of an unknown program.
+    The next jobs start from the assumptions for an unknown program. A measured profile is refused.
     """
     _drop(session, app, learnt_only=True, certificate=False)
 
@@ -38,13 +40,13 @@ def _drop(session: Session, app: str, *, learnt_only: bool, certificate: bool) -
     if session.json:
         session.print_json(as_dict(answer))
         return
-    click.echo(f"Forgotten of {app!r}: {', '.join(_parts(answer))}.")
+    click.echo(f"Deleted for {app!r}: {', '.join(_parts(answer))}.")
 
 
 def _parts(answer: pb.DropProfileResponse) -> list[str]:
     models = [
-        "the times of its epochs" if model == "epochs" else f"the profile in {model}"
+        "the epoch times" if model == "epochs" else f"the profile in {model}"
         for model in answer.models
     ]
-    costs = ["what changes of its size cost"] if answer.resize_costs else []
-    return models + costs + (["its certificate"] if answer.certificate else [])
+    costs = ["the resize costs"] if answer.resize_costs else []
+    return models + costs + (["the certificate"] if answer.certificate else [])

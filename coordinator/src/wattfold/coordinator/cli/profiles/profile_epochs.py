@@ -1,4 +1,4 @@
-"""`profile epochs`: what an epoch of a training takes, by number and limit of GPUs of a node."""
+"""`profile epochs`: epoch times of a training job, by number and limit of GPUs of a node."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ ERROR_MAX = 0.1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EpochProbe:
-    """One run to make on a node: so many GPUs, each with such a limit; 0 = the greatest."""
+    """One run on a node: the number of GPUs and the limit of each; 0 = the maximum."""
 
     node: pb.Node
     gpus: int
@@ -46,7 +46,7 @@ class EpochProbe:
         """For people."""
         at = f" at {self.limit_uw / 1e6:g} W each" if self.limit_uw else ""
         what = self.node.gpu_model or "GPU"
-        return f"{self.gpus} x {what} of {self.node.node_id}{at}"
+        return f"{self.gpus} x {what} on {self.node.node_id}{at}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,22 +66,23 @@ class Timed:
     "names",
     type=NAMES,
     metavar="NODE[,NODE]...",
-    help="Measure on these nodes. Default: one of each model of GPU.",
+    help="Nodes to measure on. Default: one node of each GPU model.",
 )
 @click.option(
     "--gpus",
     "counts",
     type=SIZES,
     metavar="N,N,...",
-    help="How many GPUs to try. Default: from one to all of a node.",
+    help="Numbers of GPUs to measure. Default: from one to all GPUs of the node.",
 )
 @click.option(
     "--gpu-caps",
     "limits_uw",
     type=POWERS_UW,
     metavar="W,W,...",
-    help="Limits of each GPU to try on one GPU as well: three fit a curve with two numbers, five "
-    "one with all four. Default: none.",
+    help="GPU limits to measure in addition to the maximum, in watts, with the smallest number "
+    "of GPUs. Two limits fit a curve with two parameters, four limits a curve with all four. "
+    "Default: none.",
 )
 @click.option(
     "--epochs",
@@ -89,7 +90,7 @@ class Timed:
     default=4,
     show_default=True,
     metavar="N",
-    help="Epochs of each run; the first one does not count.",
+    help="Number of epochs of each run. The first epoch does not count.",
 )
 @click.option(
     "--unit-cores",
@@ -97,19 +98,24 @@ class Timed:
     default=1,
     show_default=True,
     metavar="N",
-    help="Cores for each GPU.",
+    help="Number of cores for each GPU.",
 )
 @click.option(
     "--reservation",
     default="",
     metavar="NAME",
-    help="Run in one of `wattfold reservations`, which sets nodes aside.",
+    help="Reservation to run in (see `wattfold reservations`).",
 )
 @click.option(
-    "--app", default="", metavar="NAME", help="Name of the profile. Default: the program."
+    "--app",
+    default="",
+    metavar="NAME",
+    help="Name of the profile. Default: the name of the program.",
 )
-@click.option("--no-store", is_flag=True, help="Show the result and do not store it.")
-@click.option("--no-check", is_flag=True, help="Do not look for the command on this machine.")
+@click.option("--no-store", is_flag=True, help="Show the result without storing it.")
+@click.option(
+    "--no-check", is_flag=True, help="Skip the check that the command exists on this machine."
+)
 @click.argument("argv", metavar="COMMAND [ARGS]...", nargs=-1, required=True)
 @session_command
 def epochs(
@@ -127,16 +133,16 @@ def epochs(
     no_check: bool,
     argv: Sequence[str],
 ) -> None:
-    """Measure what an epoch of a training takes, on 1 to all GPUs of a node.
+    """Measure the epoch times of a training job on a node.
 
-    Runs the command for a few epochs (WATTFOLD_EPOCHS) at every number of GPUs and limit, alone on
-    the node, as jobs of the cluster. It must report its epochs, as with wattfold.training. Ctrl-C
-    cancels the run in progress; nothing is stored then.
+    Runs the command for a few epochs (WATTFOLD_EPOCHS) with every number of GPUs and every limit,
+    alone on the node, as jobs of the cluster. The program must report its epochs, as with
+    wattfold.training. Ctrl-C cancels the current run; nothing is stored then.
     """
     if limits_uw and len(limits_uw) < LIMITS_MIN - 1:
         raise BadRequestError(
-            f"--gpu-caps: with the greatest, {len(limits_uw) + 1} limits fit no curve; give "
-            f"{LIMITS_MIN - 1} or more below it"
+            f"--gpu-caps: {len(limits_uw)} limit and the maximum are too few for a curve; give "
+            f"{LIMITS_MIN - 1} or more limits below the maximum"
         )
     program = program_of(app, argv, no_check)
     with session.connect() as client:
@@ -169,7 +175,7 @@ def _nodes(nodes: Sequence[pb.Node], names: Sequence[str] | None) -> list[pb.Nod
     if names is not None:
         strange = [name for name in names if name not in {node.node_id for node in up}]
         if strange:
-            raise CliError(f"node {strange[0]!r} is not up, or has no GPU; see `wattfold nodes`")
+            raise CliError(f"node {strange[0]!r} is not up or has no GPU; see `wattfold nodes`")
         return [node for node in up if node.node_id in names]
     first = {node.gpu_model: node for node in reversed(up)}
     if not first:
@@ -189,7 +195,7 @@ def _check(probes: Sequence[EpochProbe]) -> None:
 
 
 def _limited(plain: Sequence[EpochProbe], limits_uw: Sequence[int]) -> list[EpochProbe]:
-    """One GPU of each node at each limit; the greatest was measured already."""
+    """Return probes with the fewest GPUs of each node at each limit below the maximum."""
     return [
         replace(probe, limit_uw=limit_uw)
         for probe in plain
@@ -200,7 +206,7 @@ def _limited(plain: Sequence[EpochProbe], limits_uw: Sequence[int]) -> list[Epoc
 
 
 def greatest_uw(node: pb.Node) -> int:
-    """The greatest limit of the GPUs of a node; 0 where none is known."""
+    """Return the maximum limit of the GPUs of a node, or 0 if it is unknown."""
     return max((zone.cap_uw_max for zone in node.zones if zone.name.startswith("gpu-")), default=0)
 
 
@@ -224,10 +230,10 @@ def _run(
         raise CliError(f"the probe {job_id}, {probe.text}, {describe(job)}")
     if not job.epochs_timed or not job.epoch_s:
         raise CliError(
-            f"the probe {job_id}, {probe.text}, has told of {job.epochs_saved} epochs and of no "
-            "time: it must report them, as with wattfold.training"
+            f"the probe {job_id}, {probe.text}, reported {job.epochs_saved} epochs and no epoch "
+            "times; the program must report its epochs, as with wattfold.training"
         )
-    click.echo(f"{number}: {job.epoch_s:.3f} s an epoch", err=True)
+    click.echo(f"{number}: {job.epoch_s:.3f} s per epoch", err=True)
     return Timed(probe=probe, seconds=job.epoch_s, count=job.epochs_timed)
 
 
@@ -256,7 +262,7 @@ def _spec(program: Program, probe: EpochProbe) -> pb.JobSpec:
 
 
 def _profile(app: str, timed: Sequence[Timed]) -> pb.Profile:
-    """What was measured, as it is stored."""
+    """Return the profile of the measured times."""
     profile = pb.Profile(app=app, source="measured")
     by_model: dict[str, list[Timed]] = {}
     for one in timed:
@@ -275,8 +281,8 @@ def _profile(app: str, timed: Sequence[Timed]) -> pb.Profile:
                 profile.gpu_curves.append(curve)
             else:
                 click.echo(
-                    f"warning: no curve of limits for {model or 'these GPUs'}: the best one misses "
-                    f"the times by {curve.rms_error * 100:.0f} %; take more epochs, or longer ones",
+                    f"warning: no curve of limits for {model or 'these GPUs'}: the best fit has an "
+                    f"error of {curve.rms_error * 100:.0f} %; measure more epochs or longer epochs",
                     err=True,
                 )
     return profile

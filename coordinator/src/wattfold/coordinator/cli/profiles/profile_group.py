@@ -11,7 +11,7 @@ from wattfold.coordinator.cli.shared.lazy_group import LazyGroup
 
 
 class ProfileGroup(LazyGroup):
-    """A command with commands beside it: without one of their names, the line is a measurement.
+    """A command with subcommands. Without the name of a subcommand, it measures a program.
 
     A program that has such a name is measured after `--`.
     """
@@ -31,7 +31,7 @@ class ProfileGroup(LazyGroup):
 
     @property
     def default(self) -> click.Command:
-        """What the command does without another one's name."""
+        """The command that runs without the name of a subcommand."""
         from wattfold.coordinator.cli.profiles.profile import profile as measure
 
         return measure
@@ -48,7 +48,7 @@ class ProfileGroup(LazyGroup):
         return self.default.collect_usage_pieces(ctx)
 
     def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """The help of the measurement, then the commands beside it."""
+        """Write the help of the measurement, then the subcommands."""
         self.default.format_help_text(ctx, formatter)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -59,4 +59,4 @@ class ProfileGroup(LazyGroup):
 
 @click.group(cls=ProfileGroup)
 def profile() -> None:
-    """Measure an application and fit its model, or epochs of a training; forget what is known."""
+    """Measure an application and fit its model."""

@@ -25,7 +25,7 @@ def parameter_sheet(profile: pb.Profile) -> FieldTable:
             ("source", profile.source or f.NONE),
             (f"time on one {unit}", f"T1 = {profile.t1_s:.3f} s at full power"),
             ("parallelism", f"A = {profile.average_parallelism:.2f} {unit}s on average"),
-            ("its variance", f"sigma = {profile.sigma:.3f}"),
+            ("parallelism variance", f"sigma = {profile.sigma:.3f}"),
             ("sensitivity to frequency", f"beta = {profile.beta:.3f}"),
             (
                 "package power",
@@ -36,7 +36,7 @@ def parameter_sheet(profile: pb.Profile) -> FieldTable:
                 f"{profile.p_low_w:.1f} W ({profile.f_low_ghz:.2f} GHz) to "
                 f"{profile.p_high_w:.1f} W ({profile.f_high_ghz:.2f} GHz)",
             ),
-            ("error of the fit", f"{profile.rms_error * 100:.2f} % (root mean square, relative)"),
+            ("fit error", f"{profile.rms_error * 100:.2f} % (root mean square, relative)"),
             *_confidence(profile),
         ]
     )
@@ -53,8 +53,8 @@ def _confidence(profile: pb.Profile) -> list[tuple[str, str]]:
     return [
         (
             "confidence",
-            f"{weight_of(observed_s):.0%}: seen for {f.duration(observed_s)} at {sizes} "
-            f"{'size' if sizes == 1 else 'sizes'}, the rest is assumed",
+            f"{weight_of(observed_s):.0%}: observed for {f.duration(observed_s)} at {sizes} "
+            f"{'size' if sizes == 1 else 'sizes'}, all else is assumed",
         )
     ]
 
@@ -91,15 +91,15 @@ def point_table(profile: pb.Profile) -> PlainTable:
 
 
 def cost_table(profile: pb.Profile) -> PlainTable:
-    """What changes of size have cost its jobs, a row for each way."""
+    """Return the costs of resizes, one row for each mode."""
     table = plain_table(
         left("RESIZED BY"),
         left("UNIT"),
         right("CHANGES"),
         right("STALLED"),
-        right("DONE AGAIN"),
+        right("REPEATED WORK"),
         right("MOVED"),
-        right("IN FORCE AFTER"),
+        right("COMPLETE AFTER"),
     )
     for cost in profile.resize_costs:
         moved = f.memory(cost.moved_bytes) if cost.HasField("moved_bytes") else f.NONE
@@ -117,8 +117,8 @@ def cost_table(profile: pb.Profile) -> PlainTable:
 
 
 def epoch_tables(profile: pb.Profile) -> list[PlainTable]:
-    """What epochs take by GPUs, and what lower limits of these make of them, where it is known."""
-    times = plain_table(left("GPU"), right("GPUS"), right("S/EPOCH"), right("SEEN"))
+    """Return the epoch times by number of GPUs, and the curves of GPU limits."""
+    times = plain_table(left("GPU"), right("GPUS"), right("S/EPOCH"), right("EPOCHS"))
     for one in profile.epoch_times:
         model = one.gpu_model or f.NONE
         add_row(times, model, str(one.gpus), f"{one.seconds:.3f}", str(one.count))

@@ -32,12 +32,12 @@ from wattfold.v1 import coordinator_pb2 as pb
 @click.argument("app", metavar="[NAME]", required=False, default="")
 @session_command
 def profiles(session: Session, app: str) -> None:
-    """List the stored profiles, or show the one of an application."""
+    """List the stored profiles, or show one profile."""
     with session.connect() as client:
         answer = client.list_profiles(app)
     if app and not answer.profiles:
         raise NotFoundError(
-            f"no profile of {app!r}; make one by `wattfold profile --app {app} -- COMMAND`"
+            f"no profile of {app!r}; create it with `wattfold profile --app {app} -- COMMAND`"
         )
     if session.json:
         session.print_json(as_dict(answer.profiles[0] if app else answer))
@@ -46,7 +46,7 @@ def profiles(session: Session, app: str) -> None:
     elif answer.profiles:
         session.print(_list(list(answer.profiles)))
     else:
-        click.echo("No profiles; `wattfold profile -- COMMAND` makes one.")
+        click.echo("No profiles; `wattfold profile -- COMMAND` creates one.")
 
 
 def _show(session: Session, profile: pb.Profile) -> None:

@@ -21,17 +21,17 @@ from typing import NoReturn
 from wattfold.coordinator.cli.rsh.rsh_session import RshError, run_remote
 
 EXIT_OWN = 255
-USAGE = "usage: wattfold-rsh [-n] [options of ssh, ignored] HOST COMMAND..."
+USAGE = "usage: wattfold-rsh [-n] [ssh options, ignored] HOST COMMAND..."
 _WITH_VALUE = frozenset("BDEFIJLOPQRSWbceilmopw")
 _OUTSIDE = (
-    "not inside a job that starts its own processes: submit its launcher with "
+    "not inside a job with --own-launcher; submit the launcher with "
     "`wattfold submit --nodes N --own-launcher -- mpirun ./program`"
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
-    """What the command line asks for."""
+    """The parsed command line."""
 
     host: str
     command: str
@@ -122,9 +122,11 @@ def run(arguments: Sequence[str], environment: Mapping[str, str]) -> int:
     if place.node_id == own:
         return _run_here(call)
     if place is places[0]:
-        raise RshError(f"{place.node_id} is where the launcher runs: no steps are started there")
+        raise RshError(
+            f"{place.node_id} runs the launcher; no steps can be started there from another node"
+        )
     if place.address == "-":
-        raise RshError(f"node {place.node_id} takes no steps")
+        raise RshError(f"node {place.node_id} accepts no steps")
     try:
         key = (Path(folder) / "key").read_bytes()
     except OSError as error:

@@ -13,10 +13,10 @@ from wattfold.coordinator.cli.rsh import rsh as remote_shell
 )
 @click.argument("arguments", metavar="HOST COMMAND...", nargs=-1, type=click.UNPROCESSED)
 def rsh(arguments: tuple[str, ...]) -> None:
-    """Run a command on another node of the job this is called in.
+    """Run a command on another node of the same job.
 
-    For the launcher of a job submitted with --own-launcher (mpirun, mpiexec, charmrun), in place
-    of ssh; they find it by themselves. Exits with the code of the command, or with 255 when it
-    could not be run.
+    For use inside a job submitted with --own-launcher. Launchers such as mpirun, mpiexec and
+    charmrun find it through their environment and use it in place of ssh. Exits with the exit code
+    of the command, or with 255 if the command could not be run.
     """
     remote_shell.main(arguments)

@@ -1,6 +1,6 @@
 """The session of a remote shell with a step host: connect, prove, ask, carry, end.
 
-Nothing waits for anything else: output that nobody takes stops the reading of more of it, input is
+Nothing waits for anything else: unread output stops the reading of more output, input is
 sent as far as the host has room for it, signals are sent at once. Standard library and contract
 only.
 """
@@ -95,7 +95,9 @@ def _meet(address: str, node: str, job: str, key: bytes) -> tuple[socket.socket,
                 why = getattr(error, "strerror", None) or error
                 raise RshError(f"no step host on {node} within {wait_s:.0f} s: {why}") from None
         except StepProtocolError as error:
-            raise RshError(f"what answers for {node} is no step host: {error}") from None
+            raise RshError(
+                f"the process that answers for {node} is not a step host: {error}"
+            ) from None
         # A signal ends this process meanwhile, as nothing is forwarded yet.
         select.select([], [], [], pause_s)
         pause_s = min(pause_s * 1.5, _RETRY_S_MAX)
@@ -109,7 +111,7 @@ def _wait_s() -> float:
     except ValueError:
         wait_s = -1.0
     if not 0 <= wait_s <= WAIT_S_MAX:
-        raise RshError(f"WATTFOLD_STEP_WAIT_S={given} is not 0..{WAIT_S_MAX:.0f} seconds")
+        raise RshError(f"WATTFOLD_STEP_WAIT_S={given} is outside 0 to {WAIT_S_MAX:.0f} seconds")
     return wait_s
 
 
@@ -160,7 +162,7 @@ def _answer(conn: socket.socket, reader: FrameReader) -> bytes:
             return frame.body
         data = conn.recv(DATA_BYTES_MAX)
         if not data:
-            # An agent without room for this connection, or one that is just being restarted.
+            # The agent has no room for this connection, or is being restarted.
             raise _NotYetError("the connection was closed")
         reader.feed(data)
 
@@ -183,14 +185,14 @@ class _Session:
 
     def run(self, asked: Frame) -> int:
         """Asks for the command and carries until its end; the exit code. Raises RshError."""
-        # First, as the command may be up, and who waits for it send signals, before this goes on.
+        # First, because a caller may send signals as soon as the command has started.
         self._wake = self._forward_signals()
         self._send(asked)
         if not self._input_open:
             self._send(Frame(FrameKind.STDIN_END))
         while self._end is None or any(self._writes.values()):
             if self._over and not any(self._writes.values()):
-                raise RshError(f"the connection to {self._node} broke")
+                raise RshError(f"the connection to {self._node} was lost")
             poll = select.poll()
             for fd, events in self._wanted().items():
                 poll.register(fd, events)
@@ -204,7 +206,7 @@ class _Session:
         wanted.update(dict.fromkeys(busy, select.POLLOUT))
         if self._over or self._end is not None:
             return wanted
-        # Output that nobody takes stops the host by way of the socket; a lost host is still seen.
+        # Unread output stops the host through the socket. A lost host is still noticed.
         events = (0 if busy else select.POLLIN) | (select.POLLOUT if self._out else 0)
         wanted[self._conn.fileno()] = events
         if self._input_open and self._window > 0 and len(self._out) < DATA_BYTES_MAX:
@@ -265,7 +267,7 @@ class _Session:
         except BlockingIOError:
             return
         except OSError:
-            # What the host has said before it went is still to be read.
+            # Data that the host sent before it was lost must still be read.
             sent = len(self._out)
         del self._out[:sent]
 

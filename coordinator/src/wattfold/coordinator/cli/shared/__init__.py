@@ -1,1 +1,1 @@
-"""What commands have in common: the client, values, tables, errors."""
+"""Common parts of the commands: the client, values, tables, errors."""

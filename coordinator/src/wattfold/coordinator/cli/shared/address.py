@@ -1,6 +1,6 @@
 """Where the coordinator listens: the rule for the default address and the check of a given one.
 
-Reads nothing but its arguments, so that the coordinator can follow the same rule.
+Reads only its arguments, so that the coordinator can follow the same rule.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def _checked_socket(text: str) -> str:
     length = len(os.fsencode(path))
     if length > MAX_SOCKET_PATH_BYTES:
         raise ValueError(
-            f"socket path of {length} bytes is over the {MAX_SOCKET_PATH_BYTES} bytes a socket "
-            "allows; choose a shorter one"
+            f"socket path of {length} bytes is above the limit of {MAX_SOCKET_PATH_BYTES} bytes; "
+            "choose a shorter path"
         )
     return f"unix:{path}"

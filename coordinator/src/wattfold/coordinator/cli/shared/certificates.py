@@ -51,7 +51,7 @@ class Certified:
 
     @property
     def sha256(self) -> str:
-        """Of the program's file; empty when it is not known."""
+        """SHA-256 sum of the file of the program, or empty if it is unknown."""
         return printable(self.evidence.get("sha256", ""))
 
     def number(self, name: str) -> int:
@@ -60,7 +60,7 @@ class Certified:
         return value if isinstance(value, int) else 0
 
     def profile(self) -> pb.Profile:
-        """What a coordinator stores."""
+        """Return the profile that a coordinator stores."""
         text = json.dumps(dict(self.evidence), ensure_ascii=False, allow_nan=False)
         return pb.Profile(app=self.app, mode=MODES[self.mode], certificate=text)
 
@@ -80,15 +80,19 @@ def read_file(path: Path, app: str = "") -> Certified:
     """
     try:
         if path.stat().st_size > FILE_BYTES_MAX:
-            raise BadRequestError(f"{path} is larger than {FILE_BYTES_MAX} bytes: no certificate")
+            raise BadRequestError(
+                f"{path} is not a certificate: it is larger than {FILE_BYTES_MAX} bytes"
+            )
         document = json.loads(path.read_text(encoding="utf-8"), parse_constant=_no_number)
         if not isinstance(document, dict):
-            raise ValueError("it is no JSON object")
+            raise ValueError("it is not a JSON object")
         return _checked(app or document.get("app", ""), document.get("certificate"))
     except OSError as error:
         raise BadRequestError(f"cannot read {path}: {error.strerror or error}") from error
     except ValueError as error:
-        raise BadRequestError(f"{path} is no certificate of `wattfold certify`: {error}") from error
+        raise BadRequestError(
+            f"{path} is not a certificate of `wattfold certify`: {error}"
+        ) from error
 
 
 def write_file(path: Path, certified: Certified) -> None:
@@ -99,7 +103,7 @@ def write_file(path: Path, certified: Certified) -> None:
 
 def _checked(app: object, evidence: object) -> Certified:
     if not isinstance(app, str) or not valid_name(app):
-        raise ValueError(f"{app!r} is no name of an application")
+        raise ValueError(f"{app!r} is not a valid name of an application")
     if not isinstance(evidence, dict) or evidence.get("mode") not in MODES:
         raise ValueError("it has no mode")
     return Certified(app=app, evidence=evidence)
@@ -119,26 +123,26 @@ def printable(value: object) -> str:
 def verdict(certified: Certified) -> str:
     """One line for people."""
     if certified.fit:
-        return f"fit for team mode ({certified.number('acknowledged')} changes of its team)"
+        return f"fit for team mode ({certified.number('acknowledged')} team changes tested)"
     return f"not fit for team mode: {certified.reason}"
 
 
 def evidence_sheet(certified: Certified) -> FieldTable:
-    """What was tried and seen."""
+    """Return the evidence as a table."""
     told = certified.evidence
     return field_table(
         [
             ("application", certified.app),
             ("verdict", verdict(certified)),
             ("program", printable(told.get("program", "")) or f.NONE),
-            ("its SHA-256", certified.sha256 or f.NONE),
+            ("SHA-256", certified.sha256 or f.NONE),
             ("arguments", " ".join(_words(told.get("argv"))[1:]) or f.NONE),
             ("runtime", printable(told.get("runtime", "")) or f.NONE),
             ("threads", str(certified.number("threads"))),
             (
                 "runs",
-                f"{certified.number('static_runs')} left alone, "
-                f"{certified.number('resized_runs')} resized",
+                f"{certified.number('static_runs')} without resizes, "
+                f"{certified.number('resized_runs')} with resizes",
             ),
             (
                 "changes",
@@ -147,9 +151,9 @@ def evidence_sheet(certified: Certified) -> FieldTable:
             ),
             ("team sizes", ", ".join(_words(told.get("sizes"))) or f.NONE),
             ("compared", ", ".join(_words(told.get("compared"))) or f.NONE),
-            ("how", printable(told.get("comparison", "")) or f.NONE),
+            ("comparison", printable(told.get("comparison", "")) or f.NONE),
             ("seed", str(certified.number("seed"))),
-            ("made", _when(told.get("made_at_s"))),
+            ("date", _when(told.get("made_at_s"))),
         ]
     )
 
@@ -159,7 +163,7 @@ def _words(value: object) -> list[str]:
 
 
 def _no_number(word: str) -> float:
-    raise ValueError(f"{word} is no number")
+    raise ValueError(f"{word} is not a number")
 
 
 def _when(time_s: object) -> str:

@@ -1,7 +1,7 @@
 """Calls to the coordinator: one typed method a request, a deadline on each, failures as CliError.
 
-Makes no decision about what to show. A stream has no deadline of its own; whoever reads it
-notices by the age of the last message that the other side is gone.
+Makes no decision about the output. A stream has no deadline of its own. Its reader notices by the
+age of the last message that the other side is gone.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ class CoordinatorClient:
         return answer.job_id
 
     def cancel(self, job_id: str, force: bool = False) -> pb.CancelResponse:
-        """Cancels a job, by force also where its nodes are out of reach; answers with its state."""
+        """Cancel a job, with ``force`` even if its nodes are unreachable. Returns its state."""
         request = pb.CancelRequest(job_id=job_id, force=force)
         answer: pb.CancelResponse = self._call(self._stub.Cancel, request)
         return answer
@@ -118,17 +118,17 @@ class CoordinatorClient:
         self._call(self._stub.Requeue, request)
 
     def resize(self, job_id: str, size: int) -> pb.ResizeJobResponse:
-        """Gives a job one size; 0 = as the policy chooses. Answers with what it has."""
+        """Set the size of a job; 0 = the policy chooses. Returns its current size."""
         request = pb.ResizeJobRequest(job_id=job_id, size=size)
         answer: pb.ResizeJobResponse = self._call(self._stub.ResizeJob, request)
         return answer
 
     def suspend(self, job_id: str) -> None:
-        """Has a running job stand still."""
+        """Suspend a running job."""
         self._call(self._stub.SuspendJob, pb.SuspendJobRequest(job_id=job_id))
 
     def resume(self, job_id: str) -> None:
-        """Lets a suspended job go on."""
+        """Resume a suspended job."""
         self._call(self._stub.ResumeJob, pb.ResumeJobRequest(job_id=job_id))
 
     def list_jobs(
@@ -140,14 +140,14 @@ class CoordinatorClient:
         return answer
 
     def environment(self, job_id: str) -> dict[str, str]:
-        """What a job of ours will be started with."""
+        """Return the environment with which a job of the caller will start."""
         answer: pb.GetEnvironmentResponse = self._call(
             self._stub.GetEnvironment, pb.GetEnvironmentRequest(job_id=job_id)
         )
         return dict(answer.env)
 
     def list_audit(self, request: pb.ListAuditRequest) -> pb.ListAuditResponse:
-        """Who asked what."""
+        """Return the requests to the coordinator."""
         answer: pb.ListAuditResponse = self._call(self._stub.ListAudit, request)
         return answer
 
@@ -162,7 +162,7 @@ class CoordinatorClient:
         return answer.reservation
 
     def cancel_reservation(self, name: str) -> None:
-        """Takes a reservation back."""
+        """Cancel a reservation."""
         request = pb.CancelReservationRequest(name=name)
         self._call(self._stub.CancelReservation, request)
 
@@ -185,19 +185,19 @@ class CoordinatorClient:
         return answer.node
 
     def resume_node(self, node_id: str, reason: str) -> pb.Node:
-        """Takes a node in again."""
+        """Return a node to service."""
         request = pb.ResumeNodeRequest(node_id=node_id, reason=reason)
         answer: pb.ResumeNodeResponse = self._call(self._stub.ResumeNode, request)
         return answer.node
 
     def leave_node(self, node_id: str, reason: str, at_once: bool) -> pb.Node:
-        """Gives a node back, as soon as that is safe, or at once or not at all."""
+        """Release a node as soon as that is safe; with ``at_once`` now or not at all."""
         request = pb.LeaveNodeRequest(node_id=node_id, reason=reason, at_once=at_once)
         answer: pb.LeaveNodeResponse = self._call(self._stub.LeaveNode, request)
         return answer.node
 
     def forget_node(self, node_id: str, reason: str, word: pb.ForgetWord) -> pb.Node:
-        """Takes a node out of the sum by an operator's word."""
+        """Remove a node from the ledger on request of an operator."""
         request = pb.ForgetNodeRequest(node_id=node_id, reason=reason, word=word)
         answer: pb.ForgetNodeResponse = self._call(self._stub.ForgetNode, request)
         return answer.node
@@ -224,7 +224,7 @@ class CoordinatorClient:
         return answer.announced
 
     def cancel_budget(self, number: int) -> pb.AnnouncedBudget:
-        """Takes back one that was announced."""
+        """Cancel an announced budget."""
         request = pb.CancelBudgetRequest(number=number)
         answer: pb.CancelBudgetResponse = self._call(self._stub.CancelBudget, request)
         return answer.cancelled
@@ -285,7 +285,7 @@ def read_token(path: Path) -> str:
         raise BadRequestError(f"cannot read the token file {path}: {error}") from error
     token = lines[0].strip() if lines else ""
     if not token or not token.isascii() or not token.isprintable():
-        raise BadRequestError(f"no token in {path}: its first line must be printable ASCII text")
+        raise BadRequestError(f"no token in {path}; its first line must be printable ASCII text")
     return token
 
 
@@ -294,28 +294,30 @@ def _from_status(code: grpc.StatusCode, details: str, address: str, timeout_s: f
     text = " ".join(details.split())
     if code is grpc.StatusCode.UNAVAILABLE:
         return UnreachableError(
-            f"no coordinator at {address}; start one with `wattfold-coordinator`, "
-            "or name another with --coordinator ADDRESS"
+            f"no coordinator at {address}; start it with `wattfold-coordinator`, "
+            "or give another address with --coordinator ADDRESS"
         )
     if code is grpc.StatusCode.DEADLINE_EXCEEDED:
         return UnreachableError(
             f"the coordinator at {address} did not answer within {timeout_s:g} s; try again, "
-            "or look at its log"
+            "or check its log"
         )
     if code is grpc.StatusCode.NOT_FOUND:
         return NotFoundError(text or "not found")
     if code is grpc.StatusCode.UNAUTHENTICATED:
         return CliError(
-            f"the coordinator at {address} wants a token ({text or 'none was sent'}); "
-            "name its file with --token-file FILE or WATTFOLD_TOKEN_FILE"
+            f"the coordinator at {address} requires a token ({text or 'none was sent'}); "
+            "give its file with --token-file FILE or WATTFOLD_TOKEN_FILE"
         )
     if code is grpc.StatusCode.PERMISSION_DENIED:
         return CliError(f"not permitted: {text or 'no reason given'}")
     if code is grpc.StatusCode.UNIMPLEMENTED:
         return CliError(
-            f"the coordinator at {address} does not know this request; "
-            "it is older than this command, update it"
+            f"the coordinator at {address} does not support this request; "
+            "it is older than this command: update the coordinator"
         )
     if code in _REFUSALS:
         return CliError(text or f"refused ({code.name})")
-    return CliError(f"the coordinator at {address} failed: {text or 'no reason'} ({code.name})")
+    return CliError(
+        f"the coordinator at {address} failed: {text or 'no reason given'} ({code.name})"
+    )

@@ -12,7 +12,8 @@ from click.shell_completion import get_completion_class
 def completion(context: click.Context, shell: str) -> None:
     """Print the completion script of a shell.
 
-    bash: eval "$(wattfold completion bash)", zsh and fish alike.
+    For bash and zsh, evaluate it: eval "$(wattfold completion bash)". For fish, source it: wattfold
+    completion fish | source
     """
     kind = get_completion_class(shell)
     assert kind is not None, "click completes the three shells of the choice above"

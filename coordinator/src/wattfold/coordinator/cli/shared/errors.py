@@ -26,7 +26,7 @@ class UnreachableError(CliError):
 
 
 class NotFoundError(CliError):
-    """What was named does not exist."""
+    """The named object does not exist."""
 
     exit_code = ExitCode.NO_SUCH_JOB
 

@@ -9,7 +9,7 @@ from enum import IntEnum
 
 
 class ExitCode(IntEnum):
-    """What the shell sees. `submit --wait` passes on the exit code of the job instead."""
+    """Exit status of the command. `submit --wait` passes on the exit code of the job instead."""
 
     OK = 0
     """Done as asked."""

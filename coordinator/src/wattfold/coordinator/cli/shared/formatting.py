@@ -68,7 +68,7 @@ def node_state(state: pb.NodeState) -> str:
 
 
 def shared(sharing: pb.CoreSharing) -> str:
-    """What a job does with cores of its nodes, where that is said."""
+    """Return the core sharing of a job, if it is set."""
     if not sharing or sharing not in pb.CoreSharing.values():
         return NONE
     return enum_word(pb.CoreSharing.Name(sharing), "CORE_SHARING_")
@@ -78,7 +78,7 @@ _FORGOTTEN = {pb.NODE_DUTY_UNPOWERED: "no power", pb.NODE_DUTY_OUTSIDE: "outside
 
 
 def node_duty(node: pb.Node) -> str:
-    """What operators want of a node, in a word or two."""
+    """Return the administrative state of a node, in a word or two."""
     if node.duty in (pb.NODE_DUTY_UNSPECIFIED, pb.NODE_DUTY_SERVING):
         return "in service"
     if node.duty == pb.NODE_DUTY_DRAINING and not (node.job_ids or node.resident_job_ids):
@@ -195,7 +195,7 @@ def size(job: pb.Job) -> str:
 
 
 def levels(job: pb.Job) -> str:
-    """The levels of a job beside its cap, after a comma; empty if it has none."""
+    """Return the DRAM and GPU caps of a job, each after a comma; empty if it has none."""
     dram = f", DRAM {power(job.dram_cap_uw)}" if job.dram_cap_uw else ""
     return dram + (f", GPU {power(job.gpu_cap_uw)}" if job.gpu_cap_uw else "")
 

@@ -1,7 +1,7 @@
 """Messages of the coordinator as plain data, which `json_output` writes.
 
-Every field is there under its name in the contract, also when it has its default, and a missing
-part is null. 64-bit numbers are numbers and not strings, which is where this differs from
+Every field is present under its name in the contract, even with its default value. A missing part
+is null. 64-bit numbers are numbers and not strings, which is where this differs from
 protobuf's own JSON form. Enumerations are their names in the contract.
 """
 

@@ -29,7 +29,7 @@ _POWER_W = {"mW": 1e-3, "": 1.0, "W": 1.0, "kW": 1e3, "MW": 1e6}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SizeRange:
-    """The least and the greatest size of a job."""
+    """The minimum and the maximum size of a job."""
 
     least: int
     greatest: int
@@ -146,13 +146,13 @@ def parse_setting(text: str) -> tuple[str, str | None]:
 
 
 def parse_signal(text: str) -> int:
-    """Reads `USR1`, `SIGUSR1` or a number, but for KILL and STOP. Raises ValueError."""
+    """Reads `USR1`, `SIGUSR1` or a number, except KILL and STOP. Raises ValueError."""
     names = {known.name.removeprefix("SIG"): int(known) for known in signal.Signals}
     number = int(text) if text.isdecimal() else names.get(text.upper().removeprefix("SIG"), 0)
     if not 0 < number < signal.NSIG:
-        raise ValueError(f"no signal: {text!r}; expected for example USR1")
+        raise ValueError(f"not a signal: {text!r}; expected for example USR1")
     if number in (signal.SIGKILL, signal.SIGSTOP):
-        raise ValueError(f"no program can take {text!r}; use for example USR1")
+        raise ValueError(f"no program can handle the signal {text!r}; use for example USR1")
     return number
 
 

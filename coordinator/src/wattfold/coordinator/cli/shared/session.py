@@ -1,4 +1,4 @@
-"""What the global options of one invocation amount to, handed to every command.
+"""The session: the global options of one invocation, passed to every command.
 
 Also the decorators every command wears: the session, and `--json` behind the command as well as
 before it.

@@ -1,4 +1,4 @@
-"""`wattfold compare`: policies on the same jobs and machine, in one table and one picture."""
+"""`wattfold compare`: policies on the same jobs and machine, in one table and one plot."""
 
 from __future__ import annotations
 
@@ -53,7 +53,8 @@ PICTURES = (".png", ".svg", ".pdf")
 @click.option(
     "--nodes",
     type=click.IntRange(1, MAX_SIZE),
-    help="Nodes of the machine. Default: what the log says of its own.",
+    help="Number of nodes of the machine. Default: the number in the header of the log, or else "
+    "the size of the largest job.",
 )
 @classes_options
 @machine_options
@@ -63,7 +64,7 @@ PICTURES = (".png", ".svg", ".pdf")
     default=DEFAULT,
     show_default=True,
     metavar="NAME,NAME,...",
-    help="The others are shown relative to the first. `wattfold policies` lists them.",
+    help="Policies to compare (see `wattfold policies`). Results are relative to the first policy.",
 )
 @click.option(
     "--set",
@@ -71,21 +72,33 @@ PICTURES = (".png", ".svg", ".pdf")
     type=SETTING,
     multiple=True,
     metavar="POLICY.KEY=VALUE",
-    help="A setting of a policy, as parm.alpha=0.5. May be repeated.",
+    help="Setting of a policy, such as parm.alpha=0.5 (see `wattfold policies NAME`). May be "
+    "repeated.",
 )
 @predict_option
 @click.option(
-    "--seed", type=click.IntRange(0), default=0, show_default=True, help="Draws profiles."
+    "--seed",
+    type=click.IntRange(0),
+    default=0,
+    show_default=True,
+    help="Seed for profiles, and for the jobs of a model.",
 )
-@click.option("--workers", type=click.IntRange(1), help="Processes. Default: all cores.")
-@click.option("--plot", type=LOG_FILE, metavar="FILE", help="A picture: .png, .svg or .pdf.")
+@click.option(
+    "--workers", type=click.IntRange(1), help="Number of processes. Default: the number of cores."
+)
+@click.option(
+    "--plot",
+    type=LOG_FILE,
+    metavar="FILE",
+    help="File for a plot, in PNG, SVG or PDF format by its name.",
+)
 @session_command
 def compare(session: Session, **options: Any) -> None:
     """Compare policies on the same jobs, machine and budget.
 
-    Run times follow the profiles of the jobs, so that a lower cap is a slower job under every
-    policy; without --annotations they are drawn from the seed. With --machine jobs have none and
-    run as long as the log says.
+    Run times follow the profiles of the jobs, so a lower cap slows a job under every policy.
+    Without --annotations, profiles are drawn from the seed. With --machine, jobs have no profiles
+    and run as long as the log states.
 
     \b
     wattfold compare --log kth.swf.gz --count 1000 --nodes 100 --idle 30 --budget 8kW \\
@@ -148,7 +161,7 @@ def compare(session: Session, **options: Any) -> None:
         click.echo()
         session.print(odd_row_table(report))
     if plot is not None:
-        click.echo(f"\nPicture: {plot}")
+        click.echo(f"\nPlot: {plot}")
 
 
 def _heading(case: SimulationCase, jobs: int) -> str:
@@ -163,9 +176,9 @@ def _check_plot(plot: Path | None) -> None:
     if plot is None:
         return
     if plot.suffix not in PICTURES:
-        raise BadRequestError(f"--plot {plot}: a picture is a {', '.join(PICTURES)} file")
+        raise BadRequestError(f"--plot {plot}: the name must end in {', '.join(PICTURES)}")
     if not plot.absolute().parent.is_dir():
-        raise BadRequestError(f"--plot {plot}: there is no folder {plot.absolute().parent}")
+        raise BadRequestError(f"--plot {plot}: no such folder: {plot.absolute().parent}")
 
 
 def _cases(options: dict[str, Any]) -> list[SimulationCase]:
@@ -183,7 +196,9 @@ def _cases(options: dict[str, Any]) -> list[SimulationCase]:
         for name in options["policies"]
     ]
     if options["placement"] == "cuboid" and not options["torus"]:
-        raise BadRequestError("--placement cuboid needs the --torus that it finds cuboids in")
+        raise BadRequestError(
+            "--placement cuboid needs the dimensions of the network; add --torus XxYxZ"
+        )
     counted = options["machine_file"] is None
     if counted and not options["nodes"]:
         options = options | {"nodes": _nodes_of_log(options)}
@@ -212,7 +227,7 @@ def _nodes_of_log(options: dict[str, Any]) -> int:
     from wattfold.coordinator.simulation.workloads.log_reader import read_log
 
     if options["log"] is None:
-        raise BadRequestError("--model needs the --nodes of the machine")
+        raise BadRequestError("--model needs the size of the machine; add --nodes N")
     odd_rows = policy_of(options["on_odd"], options["exceptions"])
     workload = read_log(options["log"], odd_rows).workload
     header = workload.header

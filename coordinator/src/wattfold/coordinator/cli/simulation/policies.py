@@ -1,4 +1,4 @@
-"""`wattfold policies`: what there is, and what one of them says of itself."""
+"""`wattfold policies`: the list of policies, and the description of one policy."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ DEFAULT = "parm-wse"
 @click.argument("name", required=False)
 @session_command
 def policies(session: Session, name: str | None) -> None:
-    """List the policies, or show one with its settings, their ranges and its source.
+    """List the policies, or show one policy with its settings.
 
     \b
     wattfold policies
@@ -56,7 +56,7 @@ def _list(session: Session) -> None:
     if session.json:
         session.print_json({"policies": [_entry_document(entry) for entry in registry.entries()]})
         return
-    table = plain_table(left("NAME"), left("ALSO"), left("WHERE"), flexible("WHAT"))
+    table = plain_table(left("NAME"), left("ALIAS"), left("RUNS IN"), flexible("DESCRIPTION"))
     for entry in registry.entries():
         variant = entry.variant
         add_row(
@@ -92,7 +92,7 @@ def _show(session: Session, family: Description) -> None:
         )
     )
     click.echo()
-    table = plain_table(left("POLICY"), left("ALSO"), left("WHERE"), flexible("WHAT"))
+    table = plain_table(left("POLICY"), left("ALIAS"), left("RUNS IN"), flexible("DESCRIPTION"))
     for entry in own:
         names = entry.variant.names
         add_row(table, names[0], ", ".join(names[1:]) or "-", _where(entry), entry.variant.title)
@@ -101,7 +101,7 @@ def _show(session: Session, family: Description) -> None:
         return
     click.echo()
     table = plain_table(
-        left("SETTING"), left("DEFAULT"), left("RANGE"), left("UNIT"), flexible("WHAT")
+        left("SETTING"), left("DEFAULT"), left("RANGE"), left("UNIT"), flexible("DESCRIPTION")
     )
     for one in family.settings:
         default = one.default if isinstance(one.default, str) else f"{one.default:g}"

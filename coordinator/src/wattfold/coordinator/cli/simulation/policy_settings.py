@@ -1,4 +1,4 @@
-"""Policies and their settings on the command line, by what they say of themselves."""
+"""Policies and their settings on the command line, from the descriptions of the policies."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def parse_policy(text: str) -> str:
     if entry is None:
         names = registry.simulator_names()
         near = difflib.get_close_matches(text, names, n=1)
-        hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(names)}"
+        hint = f"did you mean {near[0]}?" if near else f"choose one of {', '.join(names)}"
         raise ValueError(f"no such policy: {text!r}; {hint}")
     return entry.variant.simulator_name
 
@@ -48,7 +48,7 @@ def parse_policies(text: str) -> tuple[str, ...]:
     names = tuple(parse_policy(part.strip()) for part in text.split(","))
     for name in names:
         if names.count(name) > 1:
-            raise ValueError(f"{name} is named twice")
+            raise ValueError(f"{name} is given twice; give each policy once")
     return names
 
 
@@ -65,12 +65,12 @@ def parse_setting(text: str) -> GivenSetting:
     family = registry.family(whose) or (entry.family if entry is not None else None)
     if family is None:
         names = ", ".join(one.name for one in registry.DESCRIPTIONS)
-        raise ValueError(f"no such policy: {whose!r}; settings are of {names}")
+        raise ValueError(f"no such policy: {whose!r}; the policies with settings are {names}")
     setting = family.setting(key)
     if setting is None or Place.SIMULATOR not in setting.places:
         known = [one.key for one in family.settings_in(Place.SIMULATOR)]
         near = difflib.get_close_matches(key, known, n=1)
-        hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(known) or 'none'}"
+        hint = f"did you mean {near[0]}?" if near else f"its settings: {', '.join(known) or 'none'}"
         raise ValueError(f"{whose} has no setting {key!r}; {hint}")
     try:
         return GivenSetting(whose=whose, key=key, value=setting.parse(raw))
@@ -83,7 +83,9 @@ def refuse_unmeant(settings: Sequence[GivenSetting], policies: Sequence[str]) ->
     for one in settings:
         if not any(map(one.meant_for, policies)):
             chosen = ", ".join(policies)
-            raise BadRequestError(f"--set {one.whose}.{one.key} is not for {chosen}")
+            raise BadRequestError(
+                f"--set {one.whose}.{one.key} does not apply to {chosen}; omit it"
+            )
 
 
 def of_policy(policy: str, settings: Sequence[GivenSetting]) -> tuple[tuple[str, Value], ...]:

@@ -1,4 +1,4 @@
-"""What a simulation is told of the waits of queues, as text."""
+"""Parser for the waits of queues in a simulation."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ def parse_queue_wait(text: str) -> tuple[int, Waits]:
 
     number, _, said = text.partition("=")
     if not number.strip().isdecimal():
-        raise ValueError(f"not a number of a queue and its waits: {text!r}; {EXAMPLE}")
+        raise ValueError(f"not the number of a queue and its waits: {text!r}; {EXAMPLE}")
     expected_ns, *more = (parse_duration_ns(part) for part in said.split(","))
     max_ns = more[0] if more else expected_ns
     if len(more) > 1 or not 0 < expected_ns <= max_ns:
         raise ValueError(
-            f"waits of queue {number} are above zero and in order: {text!r}; {EXAMPLE}"
+            f"waits of queue {number} must be above zero and in order: {text!r}; {EXAMPLE}"
         )
     return int(number), Waits(expected_ns, max_ns)

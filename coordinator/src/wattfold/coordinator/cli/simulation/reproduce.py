@@ -25,4 +25,4 @@ class _ReproduceGroup(LazyGroup):
 
 @click.group(cls=_ReproduceGroup)
 def reproduce() -> None:
-    """Run a published evaluation again and compare it with the paper, claim by claim."""
+    """Rerun a published evaluation and check its claims."""

@@ -44,42 +44,49 @@ SCALE, QUICK_SCALE, QUICK_JOBS = 60.0, 300.0, 3
 
 @click.command("andreas")
 @click.argument("names", metavar="[FAMILY]...", nargs=-1, type=click.Choice(_NAMES))
-@click.option("--all", "everything", is_flag=True, help="All families, and the cluster.")
+@click.option("--all", "everything", is_flag=True, help="Run all families, and the cluster.")
 @out_option("andreas")
 @jobs_option
-@click.option("--quick", is_flag=True, help="Small machines and few seeds, for a look; labelled.")
+@click.option(
+    "--quick",
+    is_flag=True,
+    help="Use small machines and few seeds, for a quick look. The report is marked as quick.",
+)
 @click.option(
     "--nodes",
     type=click.IntRange(2, 1000),
     multiple=True,
     metavar="N",
-    help=f"Nodes of the scenarios' machines. May be repeated. [{NODES[0]}, {NODES[1]} .. "
-    f"{NODES[-1]}]",
+    help=f"Number of nodes of the machines in the scenarios. May be repeated. Default: "
+    f"{NODES[0]}, {NODES[1]} .. {NODES[-1]}.",
 )
 @click.option(
-    "--seeds", type=click.IntRange(1, 1000), metavar="N", help=f"Seeds of simulations. [{SEEDS}]"
+    "--seeds",
+    type=click.IntRange(1, 1000),
+    metavar="N",
+    help=f"Number of seeds of the simulations. Default: {SEEDS}.",
 )
 @click.option(
     "--workload",
     type=click.Choice(WORKLOADS),
     default=_DEFAULTS.workload,
     show_default=True,
-    help="Jobs of the scenarios and prices: as the authors measured them on their nodes, or put "
-    "together from others' figures, which load machines more.",
+    help="Jobs of scenarios and prices. measured: as the authors measured them on their nodes. "
+    "composed: from figures of other authors, with a higher load.",
 )
 @click.option(
     "--scale",
     type=click.FloatRange(1, 1000),
     metavar="N",
-    help="Of the cluster: so many seconds of the paper in one of the run. "
-    f"[{SCALE:g}: about five minutes; {QUICK_SCALE:g} and {QUICK_JOBS} jobs with --quick]",
+    help=f"Speed of the cluster: seconds of the paper per second of the run. Default: {SCALE:g}, "
+    f"which takes about five minutes, or {QUICK_SCALE:g} and {QUICK_JOBS} jobs with --quick.",
 )
 @click.option(
     "--iterations",
     type=int,
     default=_DEFAULTS.iterations,
     show_default=True,
-    help="Of the randomised greedy of the paper, at most.",
+    help="Maximum number of iterations of the randomised greedy search of the paper.",
 )
 @click.option(
     "--restart",
@@ -88,7 +95,7 @@ SCALE, QUICK_SCALE, QUICK_JOBS = 60.0, 300.0, 3
     default=_DEFAULTS.restart_s,
     show_default=True,
     metavar="SECONDS",
-    help="Without progress where a job goes on from a snapshot.",
+    help="Time without progress when a job resumes from a snapshot.",
 )
 @click.option(
     "--snapshot-epochs",
@@ -96,7 +103,7 @@ SCALE, QUICK_SCALE, QUICK_JOBS = 60.0, 300.0, 3
     default=_DEFAULTS.snapshot_epochs,
     show_default=True,
     metavar="N",
-    help="Epochs from one snapshot to the next.",
+    help="Number of epochs between two snapshots.",
 )
 @click.option(
     "--host-idle",
@@ -105,7 +112,7 @@ SCALE, QUICK_SCALE, QUICK_JOBS = 60.0, 300.0, 3
     default=_DEFAULTS.host_idle_w,
     show_default=True,
     metavar="WATTS",
-    help="Of a node beside its GPUs, idle.",
+    help="Power of an idle node without its GPUs.",
 )
 @click.option(
     "--host-work",
@@ -114,7 +121,7 @@ SCALE, QUICK_SCALE, QUICK_JOBS = 60.0, 300.0, 3
     default=_DEFAULTS.host_work_w,
     show_default=True,
     metavar="WATTS",
-    help="What it adds with all GPUs in use.",
+    help="Additional power of a node, without its GPUs, when all GPUs are in use.",
 )
 @session_command
 def andreas(
@@ -129,13 +136,17 @@ def andreas(
     scale: float | None,
     **options: Any,
 ) -> None:
-    """Run the simulations of ANDREAS again, and what goes beyond them.
+    """Rerun and extend the evaluation of ANDREAS (FiCloud 2021).
 
-    FAMILY is scenarios (both of the paper, all baselines, by number of nodes), prices (a table of
-    the day, day-ahead series), caps (limits of GPUs under a power budget), gap (plans of small
-    problems beside the best ones) or cluster (the paper's three nodes and eight jobs, live: real
-    trainings with numpy on EMULATED nodes and GPUs of this machine, predicted against measured).
-    A run that was stopped goes on where it was; what the cluster has measured stays in the folder.
+    The family scenarios has both scenarios of the paper with all baselines, by number of nodes. The
+    family prices has a daily price table and day-ahead series. The family caps has GPU limits under
+    a power budget. The family gap compares plans of small problems with the optimal plans.
+
+    The family cluster is the small cluster of the paper, with three nodes and eight jobs, live. It
+    runs real training jobs with numpy on EMULATED nodes and GPUs of this machine, and compares
+    predictions with measurements. Its measurements stay in the folder.
+
+    A stopped run continues where it stopped.
     """
     from wattfold.coordinator.figures.andreas_evaluation import draw
     from wattfold.coordinator.simulation.experiments.andreas.case import GAP, Plan
@@ -147,7 +158,7 @@ def andreas(
 
     named = list(_NAMES) if everything else list(dict.fromkeys(names))
     if not named:
-        raise BadRequestError(f"name a family ({', '.join(_NAMES)}), or all with --all")
+        raise BadRequestError(f"no family given; choose from {', '.join(_NAMES)}, or use --all")
     chosen = [name for name in named if name != CLUSTER]
     with expected_failures():
         settings = Settings(**options)

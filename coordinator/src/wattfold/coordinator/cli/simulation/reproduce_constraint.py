@@ -32,24 +32,28 @@ _FOLDER = "eurora"
 
 @click.command("constraint")
 @click.argument("names", metavar="[FAMILY]...", nargs=-1, type=click.Choice(list(FAMILIES)))
-@click.option("--all", "everything", is_flag=True, help="All families.")
+@click.option("--all", "everything", is_flag=True, help="Run all families.")
 @out_option("constraint")
 @jobs_option
 @click.option(
-    "--quick", is_flag=True, help="Few instances of each family, for a look; labelled so."
+    "--quick",
+    is_flag=True,
+    help="Use few instances of each family, for a quick look. The report is marked as quick.",
 )
 @click.option(
     "--cp/--no-cp",
     "cp",
     default=None,
-    help="The constraint model on every instance, or on none. Where hundreds wait it takes two "
-    "seconds a decision, an hour or more an instance; without either it is on raw traces alone.",
+    help="Run the constraint model on every instance, or on none. With hundreds of waiting jobs "
+    "it takes two seconds per decision, and an hour or more per instance. Default: only on raw "
+    "traces.",
 )
 @click.option(
     "--traces",
     type=click.Path(path_type=Path, file_okay=False),
     metavar="DIR",
-    help=f"Folder of Eurora's traces, nodes and queues. Default: {_FOLDER} in WATTFOLD_WORKLOADS.",
+    help=f"Folder with the traces, nodes and queues of Eurora. Default: {_FOLDER} in "
+    f"WATTFOLD_WORKLOADS.",
 )
 @click.option(
     "--budget-share",
@@ -57,7 +61,7 @@ _FOLDER = "eurora"
     default=_DEFAULTS.budget_share,
     show_default=True,
     metavar="SHARE",
-    help="Power budget of family budget, of what the machine may draw above idle.",
+    help="Power budget of the family budget, as a fraction of the maximum power above idle.",
 )
 @click.option(
     "--week-factor",
@@ -65,10 +69,16 @@ _FOLDER = "eurora"
     default=_DEFAULTS.week_factor,
     show_default=True,
     metavar="F",
-    help="Times between submissions of drawn weeks are multiplied by it.",
+    help="Factor for the times between submissions in generated weeks.",
 )
 @click.option(
-    "--base", "base_w", type=float, default=_DEFAULTS.base_w, show_default=True, metavar="WATTS"
+    "--base",
+    "base_w",
+    type=float,
+    default=_DEFAULTS.base_w,
+    show_default=True,
+    metavar="WATTS",
+    help="Base power of a node.",
 )
 @click.option(
     "--cap-min",
@@ -77,6 +87,7 @@ _FOLDER = "eurora"
     default=_DEFAULTS.cap_min_w,
     show_default=True,
     metavar="WATTS",
+    help="Minimum package cap of a node.",
 )
 @click.option(
     "--cap-max",
@@ -85,6 +96,7 @@ _FOLDER = "eurora"
     default=_DEFAULTS.cap_max_w,
     show_default=True,
     metavar="WATTS",
+    help="Maximum package cap of a node.",
 )
 @session_command
 def constraint(
@@ -98,12 +110,14 @@ def constraint(
     traces: Path | None,
     **options: Any,
 ) -> None:
-    """Run the evaluation of the CP scheduler for heterogeneous machines again.
+    """Rerun the evaluation of the CP scheduler of Bridi et al.
 
-    FAMILY is raw (the traces of Eurora), pressed (windows of 700 of their jobs that stand for tests
-    1 and 2 of the paper, whose instances are lost), budget (some of these under a power budget) or
-    weeks. PBS in both readings, its variant by walltime, `constraint` and the paper's model. A run
-    that was stopped goes on where it was.
+    The family raw uses the traces of Eurora. The family pressed uses windows of 700 jobs of the
+    traces, as a substitute for tests 1 and 2 of the paper, whose instances are lost. The family
+    budget puts some of these windows under a power budget. The family weeks uses generated weeks.
+
+    The policies are PBS in both readings, its variant by walltime, `constraint`, and the model of
+    the paper. A stopped run continues where it stopped.
     """
     from wattfold.coordinator.figures.constraint_evaluation import draw
     from wattfold.coordinator.simulation.experiments.constraint.case import Plan
@@ -115,7 +129,7 @@ def constraint(
 
     chosen = list(FAMILIES) if everything else list(dict.fromkeys(names))
     if not chosen:
-        raise BadRequestError(f"name a family ({', '.join(FAMILIES)}), or all with --all")
+        raise BadRequestError(f"no family given; choose from {', '.join(FAMILIES)}, or use --all")
     with expected_failures():
         settings = Settings(**options)
     plan = Plan(settings=settings, folder=_traces(traces), quick=quick, cp=cp)
@@ -145,8 +159,8 @@ def _traces(folder: Path | None) -> Folder:
     root = os.environ.get("WATTFOLD_WORKLOADS", "")
     if folder is None and not root:
         raise NotFoundError(
-            "the traces of Eurora are needed: name their folder with --traces DIR, or the one "
-            f"that {_FOLDER} is in with WATTFOLD_WORKLOADS"
+            "the traces of Eurora are missing; give their folder with --traces DIR, or set "
+            f"WATTFOLD_WORKLOADS to the folder that contains {_FOLDER}"
         )
     try:
         return Folder.at(folder or Path(root) / _FOLDER)

@@ -39,21 +39,23 @@ _TRIALS = "wattfold.coordinator.demo.charm"
     "--all",
     "everything",
     is_flag=True,
-    help="Also measure real Charm++ jobs (charm4py) on a small site on this machine: resize times, "
-    "residual load, interference, two jobs that share. Takes about ten minutes; what was measured "
-    f"stays in {MEASURED} of the folder.",
+    help=f"Measure real Charm++ jobs (charm4py) as well, on a small site on this machine: resize "
+    f"times, residual load, interference, and two jobs that share. Takes about ten minutes. The "
+    f"measurements stay in {MEASURED} in the folder.",
 )
 @click.option(
     "--seeds",
     type=click.IntRange(1, 1000),
     metavar="N",
-    help=f"Seeds of both experiments. Default: {SHORT_SEEDS} of the short runs, {LONG_SEEDS} of "
-    "the long ones.",
+    help=f"Number of seeds of both experiments. Default: {SHORT_SEEDS} for short runs, "
+    f"{LONG_SEEDS} for long runs.",
 )
 @out_option("equipartition")
 @jobs_option
 @click.option(
-    "--quick", is_flag=True, help="Short runs and few seeds, for a look. Everything is labelled so."
+    "--quick",
+    is_flag=True,
+    help="Use short runs and few seeds, for a quick look. The report is marked as quick.",
 )
 @click.option(
     "--parallelism",
@@ -69,7 +71,8 @@ _TRIALS = "wattfold.coordinator.demo.charm"
     default=_DEFAULTS.sigma,
     show_default=True,
     metavar="S",
-    help="Its coefficient of variation: 0 = linear up to its average parallelism.",
+    help="Coefficient of variation of the parallelism (Downey): 0 = linear speed-up up to the "
+    "average parallelism.",
 )
 @click.option(
     "--stall",
@@ -78,7 +81,7 @@ _TRIALS = "wattfold.coordinator.demo.charm"
     default=_DEFAULTS.stall_s,
     show_default=True,
     metavar="SECONDS",
-    help="What a change of size costs a job, in the runs that count it.",
+    help="Time that a change of size costs a job, in runs with resize costs.",
 )
 @session_command
 def equipartition(
@@ -90,10 +93,10 @@ def equipartition(
     everything: bool,
     **options: Any,
 ) -> None:
-    """Run the evaluation of the adaptive job scheduler again (CCGrid 2002) and judge its claims.
+    """Rerun the evaluation of equipartition (CCGrid 2002).
 
-    Malleable jobs under equipartition against rigid ones under first fit, at loads from 0.1 to 1,
-    50 jobs and 10,000 jobs a run. A run that was stopped goes on where it was.
+    Compares malleable jobs under equipartition with rigid jobs under first fit, at loads from 0.1
+    to 1, with 50 and with 10,000 jobs per run. A stopped run continues where it stopped.
     """
     from wattfold.coordinator.figures.equipartition_evaluation import draw
     from wattfold.coordinator.simulation.experiments.equipartition.case import Plan

@@ -48,38 +48,55 @@ def _experiments() -> list[str]:
 @click.argument(
     "names", metavar="[EXPERIMENT]...", nargs=-1, type=LazyChoice("experiment", _experiments)
 )
-@click.option("--all", "everything", is_flag=True, help="All five experiments.")
+@click.option("--all", "everything", is_flag=True, help="Run all five experiments.")
 @click.option(
     "--seeds",
     type=click.IntRange(1, 1000),
     metavar="N",
-    help=f"Seeds of each experiment. Default: {SEEDS}, for the cluster {CLUSTER_SEEDS}.",
+    help=f"Number of seeds of each experiment. Default: {SEEDS}, or {CLUSTER_SEEDS} for the "
+    f"cluster.",
 )
 @out_option("parm")
 @jobs_option
-@click.option("--dask", metavar="ADDRESS", help="Run on the Dask cluster of this scheduler.")
+@click.option(
+    "--dask", metavar="ADDRESS", help="Address of the scheduler of a Dask cluster to run on."
+)
 @click.option(
     "--quick",
     is_flag=True,
-    help=f"Fewer settings, {QUICK_SEEDS} seeds and shorter sets, for a look. Everything is "
-    "labelled so.",
+    help=f"Use fewer settings, {QUICK_SEEDS} seeds and shorter sets, for a quick look. The "
+    f"report is marked as quick.",
 )
 @click.option(
     "--log",
     "log_path",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
-    help=f"Log of jobs of the large machine. Default: {LOG_NAME} in WATTFOLD_WORKLOADS.",
+    help=f"Job log for the large machine. Default: {LOG_NAME} in WATTFOLD_WORKLOADS.",
 )
-@click.option("--nodes", type=int, default=_DEFAULTS.nodes, show_default=True, metavar="N")
-@click.option("--alpha", type=float, default=_DEFAULTS.alpha, show_default=True, metavar="A")
+@click.option(
+    "--nodes",
+    type=int,
+    default=_DEFAULTS.nodes,
+    show_default=True,
+    metavar="N",
+    help="Number of nodes of the large machine.",
+)
+@click.option(
+    "--alpha",
+    type=float,
+    default=_DEFAULTS.alpha,
+    show_default=True,
+    metavar="A",
+    help="Weight of waiting in the objective.",
+)
 @click.option(
     "--parallelism-factor",
     type=float,
     default=_DEFAULTS.parallelism_factor,
     show_default=True,
     metavar="F",
-    help="A lies between the greatest size over and times this.",
+    help="Range of the average parallelism A: maximum size / F to maximum size * F.",
 )
 @click.option(
     "--memory",
@@ -88,7 +105,7 @@ def _experiments() -> list[str]:
     default=_DEFAULTS.memory_mb,
     show_default=True,
     metavar="MB",
-    help="Data a job holds on a node, which a resize moves.",
+    help="Data of a job on a node, which a resize moves.",
 )
 @click.option(
     "--link",
@@ -97,7 +114,7 @@ def _experiments() -> list[str]:
     default=_DEFAULTS.link_mb_per_s,
     show_default=True,
     metavar="MB/S",
-    help="Bandwidth of a link of the network.",
+    help="Bandwidth of a network link.",
 )
 @click.option(
     "--cluster-sizes",
@@ -105,14 +122,15 @@ def _experiments() -> list[str]:
     default=f"{_DEFAULTS.cluster_size_least}-{_DEFAULTS.cluster_size_most}",
     show_default=True,
     metavar="MIN-MAX",
-    help="Greatest sizes of the jobs of the cluster.",
+    help="Range of the maximum sizes of jobs on the cluster.",
 )
 @click.option(
     "--estimates",
     type=click.Choice(["exact", "log"]),
     default=_DEFAULTS.estimates,
     show_default=True,
-    help="What the baseline is told of run times.",
+    help="Run times that the baseline knows. exact: the real run times. log: the requested times "
+    "of the log.",
 )
 @session_command
 def parm(
@@ -124,12 +142,12 @@ def parm(
     dask: str | None,
     **options: Any,
 ) -> None:
-    """Run PARM's evaluation again (SC14) and judge what the paper claims.
+    """Rerun the evaluation of PARM (SC14) and check its claims.
 
-    EXPERIMENT is cluster (section VI), large, naive, fairness or levels (section VII). Simulated on
-    virtual time with the policies of the service. What the paper leaves open has a stand-in, and
-    most of them an option; all are listed in the report. A run that was stopped goes on where it
-    was.
+    EXPERIMENT is cluster (section VI), large, naive, fairness or levels (section VII). The
+    experiments run on virtual time with the policies of the service. The report lists the
+    assumptions for values that the paper does not state; most of them have an option. A stopped run
+    continues where it stopped.
     """
     from wattfold.coordinator.figures.parm_evaluation import draw
     from wattfold.coordinator.simulation.experiments.parm.evaluation import EXPERIMENTS, evaluate
@@ -141,7 +159,9 @@ def parm(
 
     chosen = list(EXPERIMENTS) if everything else list(dict.fromkeys(names))
     if not chosen:
-        raise BadRequestError(f"name an experiment ({', '.join(EXPERIMENTS)}), or all with --all")
+        raise BadRequestError(
+            f"no experiment given; choose from {', '.join(EXPERIMENTS)}, or use --all"
+        )
     with expected_failures():
         settings = _settings(options)
     log = _log(options["log_path"]) if any(EXPERIMENTS[n].needs_log for n in chosen) else None
@@ -195,9 +215,9 @@ def _log(path: Path | None) -> Log:
         folder = os.environ.get("WATTFOLD_WORKLOADS")
         if not folder:
             raise BadRequestError(
-                "the large machine needs a log of jobs: name one with --log FILE, or the folder of "
-                f"{LOG_NAME} with WATTFOLD_WORKLOADS; `wattfold workload fetch anl-intrepid --to "
-                "DIR` gets the log of the paper's machine"
+                "the large machine needs a job log; give it with --log FILE, or set "
+                f"WATTFOLD_WORKLOADS to the folder of {LOG_NAME}; `wattfold workload fetch "
+                "anl-intrepid --to DIR` downloads the log of the machine of the paper"
             )
         # A folder of data may keep its logs apart from the rest.
         apart = Path(folder) / "workloads" / LOG_NAME
@@ -206,11 +226,11 @@ def _log(path: Path | None) -> Log:
         log = Log(path=path.absolute(), sha256=hashlib.sha256(path.read_bytes()).hexdigest())
     except OSError as error:
         raise NotFoundError(
-            f"no log of jobs at {path}: {error.strerror or error}; fetch one with `wattfold "
-            "workload fetch NAME --to DIR` and name it with --log FILE"
+            f"no job log at {path}: {error.strerror or error}; download a log with `wattfold "
+            "workload fetch NAME --to DIR` and give it with --log FILE"
         ) from error
     with expected_failures():
         # Here once, not by each of hundreds of simulations.
         if not len(read_swf(path).workload):
-            raise BadRequestError(f"{path} has no jobs; name another log with --log FILE")
+            raise BadRequestError(f"{path} has no jobs; give another log with --log FILE")
     return log

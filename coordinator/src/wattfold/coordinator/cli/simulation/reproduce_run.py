@@ -1,4 +1,4 @@
-"""What all commands that run a published evaluation again have in common: its run and its end."""
+"""Common parts of the commands that rerun a published evaluation: the run and its end."""
 
 from __future__ import annotations
 
@@ -27,7 +27,10 @@ _INTERRUPTED = 130
 F = TypeVar("F", bound=Callable[..., Any])
 
 jobs_option = click.option(
-    "--jobs", type=click.IntRange(1, 4096), metavar="N", help="Processes. [cores]"
+    "--jobs",
+    type=click.IntRange(1, 4096),
+    metavar="N",
+    help="Number of processes. Default: the number of cores.",
 )
 
 
@@ -40,7 +43,7 @@ def out_option(paper: str) -> Callable[[F], F]:
         default=Path(f"reproduce-{paper}"),
         show_default=True,
         metavar="DIR",
-        help="Folder for report, figures and the results of single cases.",
+        help="Folder for the report, the plots and the results of all cases.",
     )
 
 
@@ -61,7 +64,7 @@ def running(session: Session, folder: Path) -> Iterator[SweepProgress]:
         with progress, expected_failures():
             yield progress
     except KeyboardInterrupt:
-        warn(f"stopped; the same command goes on where it was, its results are in {folder}/cases")
+        warn(f"stopped; the same command continues with the results in {folder}/cases")
         raise
     except OSError as error:
         raise CliError(f"{folder}: cannot be written: {error.strerror or error}") from error
@@ -101,4 +104,4 @@ def run_trials(module: str, out: Path, work: Path, options: Sequence[str] = ()) 
     if done.returncode == _INTERRUPTED:
         raise KeyboardInterrupt
     if done.returncode:
-        raise CliError("the trials on real programs have failed, see above")
+        raise CliError("the trials with real programs failed; see the messages above")

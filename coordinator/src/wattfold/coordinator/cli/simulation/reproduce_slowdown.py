@@ -49,32 +49,34 @@ def _experiments() -> list[str]:
 @click.argument(
     "names", metavar="[EXPERIMENT]...", nargs=-1, type=LazyChoice("experiment", _experiments)
 )
-@click.option("--all", "everything", is_flag=True, help="All experiments.")
+@click.option("--all", "everything", is_flag=True, help="Run all experiments.")
 @click.option(
     "--seeds",
     type=click.IntRange(1, 1000),
     metavar="N",
-    help=f"Seeds of the workloads that are drawn, and of the runs of d. Default: {SEEDS}.",
+    help=f"Number of seeds of the generated workloads, and of the runs of experiment d. Default: "
+    f"{SEEDS}.",
 )
 @out_option("slowdown-driven")
 @jobs_option
 @click.option(
     "--quick",
     is_flag=True,
-    help="The first jobs of each workload, for a look. Everything is labelled so.",
+    help="Use only the first jobs of each workload, for a quick look. The report is marked as "
+    "quick.",
 )
 @click.option(
     "--workload",
     "only",
     multiple=True,
     type=click.Choice(list(SOURCES)),
-    help="Only this one of the paper's workloads 1 to 4; may be repeated.",
+    help="Workload of the paper to run, instead of all four. May be repeated.",
 )
 @click.option(
     "--logs",
     type=click.Path(path_type=Path, file_okay=False),
     metavar="DIR",
-    help="Folder of the logs of Curie and RICC. Default: WATTFOLD_WORKLOADS.",
+    help="Folder with the logs of Curie and RICC. Default: WATTFOLD_WORKLOADS.",
 )
 @click.option(
     "--looked",
@@ -82,7 +84,7 @@ def _experiments() -> list[str]:
     default=_DEFAULTS.looked,
     show_default=True,
     metavar="N",
-    help="Jobs that a pass of the limited scheduler looks at.",
+    help="Number of jobs that a pass of the limited scheduler considers.",
 )
 @click.option(
     "--every",
@@ -91,7 +93,7 @@ def _experiments() -> list[str]:
     default=_DEFAULTS.every_s,
     show_default=True,
     metavar="SECONDS",
-    help="Between two passes of the limited scheduler.",
+    help="Time between two passes of the limited scheduler.",
 )
 @click.option(
     "--sharing-factor",
@@ -99,7 +101,7 @@ def _experiments() -> list[str]:
     default=_DEFAULTS.sharing_factor,
     show_default=True,
     metavar="F",
-    help="Share of a mate's cores that a guest may have.",
+    help="Maximum fraction of the cores of a mate that a guest may borrow.",
 )
 @click.option(
     "--tested",
@@ -107,7 +109,7 @@ def _experiments() -> list[str]:
     default=_DEFAULTS.tested,
     show_default=True,
     metavar="N",
-    help="Waiting jobs that are looked at for mates where passes are not limited.",
+    help="Number of waiting jobs for which mates are searched, if passes are not limited.",
 )
 @click.option(
     "--least-gain",
@@ -115,7 +117,8 @@ def _experiments() -> list[str]:
     default=_DEFAULTS.least_gain,
     show_default=True,
     metavar="G",
-    help="Predicted slowdown a job must gain by sharing, in the variant that is ours.",
+    help="Predicted slowdown that a job must gain by sharing, in the variant that is not from "
+    "the paper.",
 )
 @session_command
 def slowdown_driven(
@@ -130,13 +133,15 @@ def slowdown_driven(
     logs: Path | None,
     **options: Any,
 ) -> None:
-    """Run SD-Policy's evaluation again (ICPP 2019) and judge what the paper claims.
+    """Rerun the evaluation of SD-Policy (ICPP 2019).
 
-    EXPERIMENT is a (MAX_SLOWDOWN on four workloads), b (the log of Curie by category and by day),
-    c (models of run times), each against ideal EASY and against one limited like Slurm's, or d
-    (real programs on emulated nodes of this machine; what was measured stays in measured.json of
-    the folder). Workloads 1 and 2 are drawn; 3 and 4 need the logs of RICC and Curie, and are left
-    out without. A run that was stopped goes on where it was.
+    Experiment a varies MAX_SLOWDOWN on four workloads. Experiment b analyses the log of Curie by
+    category and by day. Experiment c compares models of run times. These three compare with ideal
+    EASY and with EASY limited as in Slurm. Experiment d runs real programs on emulated nodes of
+    this machine; its measurements stay in measured.json in the folder.
+
+    Workloads 1 and 2 are generated. Workloads 3 and 4 need the logs of RICC and Curie, and are left
+    out without them. A stopped run continues where it stopped.
     """
     from wattfold.coordinator.figures.slowdown_evaluation import draw
     from wattfold.coordinator.simulation.experiments.report import write_report
@@ -155,7 +160,7 @@ def slowdown_driven(
     chosen = _experiments() if everything else list(dict.fromkeys(names))
     if not chosen:
         raise BadRequestError(
-            f"name an experiment ({', '.join(_experiments())}), or all with --all"
+            f"no experiment given; choose from {', '.join(_experiments())}, or use --all"
         )
     simulated = [name for name in chosen if name != REAL]
     with expected_failures():
@@ -213,14 +218,14 @@ def _built() -> dict[str, Path]:
     shim = find_omp_shim()
     if shim is None or not (shim.parent / "examples").is_dir():
         raise NotFoundError(
-            "experiment d needs the library for OpenMP programs and the example programs: build "
-            "them with scripts/build_shims in a checkout"
+            "experiment d needs the OpenMP shim and the example programs; build them with "
+            "scripts/build_shims in a checkout"
         )
     return {"--shim": shim, "--examples": shim.parent / "examples"}
 
 
 def _logs(folder: Path | None, wanted: Sequence[str], *, named: bool) -> dict[str, Log]:
-    """Logs by workload. Those that are not there are left out, unless they were asked for."""
+    """Return logs by workload. Missing logs are left out, unless the user named them."""
     from wattfold.coordinator.simulation.experiments.slowdown_driven.case import Log
 
     found = {}
@@ -237,8 +242,8 @@ def _logs(folder: Path | None, wanted: Sequence[str], *, named: bool) -> dict[st
         except OSError as error:
             if named:
                 raise NotFoundError(
-                    f"no log of {name} at {path}: {error.strerror or error}; get it from the "
-                    "Parallel Workloads Archive, or name its folder with --logs DIR"
+                    f"no log of {name} at {path}: {error.strerror or error}; download it from the "
+                    "Parallel Workloads Archive, or give its folder with --logs DIR"
                 ) from error
             warn(f"workload {name} is left out: no {log_name} in --logs or WATTFOLD_WORKLOADS")
             continue
@@ -254,6 +259,6 @@ def _check(plan: Plan, chosen: Sequence[str]) -> None:
         about = EXPERIMENTS[name].workload
         if about and about not in plan.workloads and len(chosen) == 1:
             raise BadRequestError(
-                f"experiment {name} is about {about}: name the folder of "
+                f"experiment {name} needs the workload {about}; give the folder of "
                 f"{SOURCES[about].log_name} with --logs DIR or WATTFOLD_WORKLOADS"
             )

@@ -37,13 +37,15 @@ def print_report(session: Session, report: Report, folder: Path) -> None:
     totals = report.totals
     session.print(
         Text(
-            f"{totals.cases} cases, {totals.stored} of them from before; "
-            f"{totals.core_s:.0f} s of processor time."
+            f"{totals.cases} cases, {totals.stored} of them from earlier runs; "
+            f"{totals.core_s:.0f} s of CPU time."
         )
     )
     if totals.broken:
-        session.print(Text(f"Made again, their files were broken: {', '.join(totals.broken)}"))
-    where = f"Report, figures, {report.values} and single results: {folder}/report.md"
+        session.print(
+            Text(f"Repeated because their files were damaged: {', '.join(totals.broken)}")
+        )
+    where = f"Report, plots, {report.values} and results of all cases: {folder}/report.md"
     session.print(Text(where))
 
 
@@ -54,7 +56,7 @@ def print_counts(session: Session, judgements: Sequence[Judgement]) -> None:
 
 
 def verdict_table(title: str, judgements: Sequence[Judgement]) -> Table:
-    """Claims beside what was measured."""
+    """Return a table of claims and measured values."""
     table = Table(
         title=title,
         title_justify="left",
@@ -64,10 +66,10 @@ def verdict_table(title: str, judgements: Sequence[Judgement]) -> Table:
         padding=(0, 2, 0, 0),
         header_style="bold",
     )
-    table.add_column("THE PAPER", overflow="fold", ratio=4)
+    table.add_column("CLAIM", overflow="fold", ratio=4)
     table.add_column("MEASURED", overflow="fold", ratio=4)
     table.add_column("VERDICT", no_wrap=True)
-    table.add_column("WHY", overflow="fold", ratio=3)
+    table.add_column("REASON", overflow="fold", ratio=3)
     for judgement in judgements:
         table.add_row(
             Text(judgement.claim.text),
@@ -79,9 +81,9 @@ def verdict_table(title: str, judgements: Sequence[Judgement]) -> Table:
 
 
 def stand_in_table(known: Sequence[StandIn]) -> Table:
-    """What stands for what a paper leaves open."""
+    """Return a table of the assumptions for values that a paper does not state."""
     table = Table(
-        title="What the paper leaves open, and what stands for it",
+        title="Assumptions for values that the paper does not state",
         title_justify="left",
         title_style="bold",
         box=None,

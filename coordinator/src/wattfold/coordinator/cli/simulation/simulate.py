@@ -1,4 +1,4 @@
-"""`wattfold simulate`: policies tried on a log or a model, on a machine, under a budget."""
+"""`wattfold simulate`: simulation of policies on a log or a model, on a machine, under a budget."""
 
 from __future__ import annotations
 
@@ -48,39 +48,53 @@ if TYPE_CHECKING:
 @policy_options
 @message_options
 @seed_options
-@click.option("--out", type=click.Path(path_type=Path), metavar="DIR", help="Write files there.")
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Folder for results: jobs, series, metrics and plots.",
+)
 @click.option(
     "--format",
     "formats",
     type=click.Choice(["csv", "parquet", "both"]),
     default="csv",
     show_default=True,
-    help="Of the files of jobs and series.",
+    help="Format of the files of jobs and series.",
 )
-@click.option("--figures/--no-figures", default=True, help="Draw pictures into DIR. [figures]")
-@click.option("--resume", is_flag=True, help="Go on with what was stopped in DIR.")
+@click.option(
+    "--figures/--no-figures",
+    default=True,
+    help="Draw plots into the folder of --out. Default: --figures.",
+)
+@click.option("--resume", is_flag=True, help="Resume a stopped run in the folder of --out.")
 @click.option(
     "--check",
     "check_path",
     type=LOG_FILE,
     metavar="FILE",
-    help="Compare all starts with a CSV file of job_id,start; exit code 1 if any differs.",
+    help="CSV file with the columns job_id,start to compare all starts with. The exit code is 1 "
+    "if any start differs.",
 )
 @click.option(
     "--checkpoint-every",
     type=DURATION_NS,
     default="30s",
     show_default=True,
-    help="How often a run with --out notes how far it is, against a crash.",
+    help="Time between two checkpoints of a run with --out.",
 )
-@click.option("--workers", type=click.IntRange(1), help="Processes. Default: all cores.")
-@click.option("--dask", metavar="ADDRESS", help="Run on the Dask cluster of this scheduler.")
+@click.option(
+    "--workers", type=click.IntRange(1), help="Number of processes. Default: the number of cores."
+)
+@click.option(
+    "--dask", metavar="ADDRESS", help="Address of the scheduler of a Dask cluster to run on."
+)
 @session_command
 def simulate(session: Session, **options: Any) -> None:
-    """Try policies on the jobs of a log or a model, on a machine, under a power budget.
+    """Simulate policies on a job log or a model.
 
-    Prints one column a policy. With --out, files of jobs and series and pictures are written, and
-    Ctrl-C leaves a checkpoint, from which --resume goes on.
+    The machine and its power budget are options. The output has one column per policy. With --out,
+    files of jobs and series and plots are written. Ctrl-C then leaves a checkpoint for --resume.
 
     \b
     wattfold simulate --log kth.swf.gz --nodes 100
@@ -94,7 +108,7 @@ def simulate(session: Session, **options: Any) -> None:
 
     folder: Path | None = options["out"]
     if options["resume"] and folder is None:
-        raise BadRequestError("--resume needs the --out DIR of the run that was stopped")
+        raise BadRequestError("--resume needs the folder of the stopped run; add --out DIR")
     refuse_unused(click.get_current_context(), options)
     formats = {"csv": ("csv",), "parquet": ("parquet",), "both": ("csv", "parquet")}
     with expected_failures(), simulation_failures():
@@ -130,7 +144,7 @@ def _check_resumable(cases: Sequence[SimulationCase], *, resume: bool) -> None:
     left = (folder / name for folder in folders for name in (CHECKPOINT, OUTCOME))
     if resume and not any(path.exists() for path in left):
         raise BadRequestError(
-            f"nothing to resume in {folders[0].parent}: no run of these options was stopped there"
+            f"nothing to resume in {folders[0].parent}: no run with these options was stopped there"
         )
 
 
@@ -151,7 +165,7 @@ class simulation_failures:  # noqa: N801 - a context, used as a function
             where = f"{error.filename}: " if error.filename else ""
             raise CliError(f"{where}{error.strerror or error}") from error
         if isinstance(error, MemoryError):
-            raise CliError("out of memory: fewer jobs, nodes or workers need less") from error
+            raise CliError("out of memory; use fewer jobs, nodes or workers") from error
 
 
 def _draw(finished: Sequence[Finished], folder: Path | None, workload: str) -> list[Path]:
@@ -218,4 +232,4 @@ def _show(
         click.echo(check.sentence())
     if folder is not None:
         click.echo()
-        click.echo(f"Files in {folder}" + (f", pictures: {len(pictures)}" if pictures else ""))
+        click.echo(f"Files in {folder}" + (f", plots: {len(pictures)}" if pictures else ""))

@@ -61,7 +61,9 @@ def cases_of(options: dict[str, Any], folder: Path | None) -> list[SimulationCas
     check_one_source(options)
     names: Sequence[str] = list(dict.fromkeys(options["policies"])) or ["easy"]
     if options["placement"] == "cuboid" and not options["torus"]:
-        raise BadRequestError("--placement cuboid needs the --torus that it finds cuboids in")
+        raise BadRequestError(
+            "--placement cuboid needs the dimensions of the network; add --torus XxYxZ"
+        )
     run_times = RunTimeModel(options["run_times"]) if options["run_times"] else None
     choices = [_policy(name, options) for name in names]
     source = source_of(options, choices, run_times)
@@ -70,7 +72,9 @@ def cases_of(options: dict[str, Any], folder: Path | None) -> list[SimulationCas
         _check_caps(machine, options)
     budget = BudgetText(text=options["budget_text"]).read(machine.full_uw)
     if options["seeds"] > 1 and not source.profiles and options["model"] is None:
-        raise BadRequestError("nothing is drawn from a seed here: every run would be the same")
+        raise BadRequestError(
+            "--seeds: nothing is drawn from a seed here, so every run would be the same; omit it"
+        )
     messages, restarts = message_level(options), restarts_of(options)
     cases = []
     for choice, predict in product(choices, predictors_of(options)):
@@ -98,17 +102,19 @@ def check_one_source(options: dict[str, Any]) -> None:
     """Raises BadRequestError unless the jobs are named, once."""
     named = [name for name in ("log", "model", "training") if options[name] is not None]
     if len(named) != 1:
-        raise BadRequestError("name the jobs: either --log FILE or --model NAME or --training FILE")
+        raise BadRequestError(
+            "no jobs, or several sources; give exactly one of --log, --model and --training"
+        )
 
 
 def predictors_of(options: dict[str, Any]) -> Sequence[str]:
-    """As `SimulationCase.predict`, each once; users' words where nothing is said."""
+    """Return the predictors as in `SimulationCase.predict`, each once. Default: requested times."""
     named = dict.fromkeys(options["predictors"])
     return ["" if one == USER else one for one in named] or [""]
 
 
 def _check_caps(machine: Machine, options: dict[str, Any]) -> None:
-    """Caps that nodes cannot hold would be refused by each policy in its own words, or not."""
+    """Refuse caps that nodes cannot hold, with one message for all policies."""
     caps = list(options["caps"] or ())
     if options["cap"] is not None:
         caps.append(uw_from_w(options["cap"]))
@@ -159,7 +165,7 @@ def source_of(
 
 
 def preemption_of(options: dict[str, Any]) -> Preemption | None:
-    """What jobs keep that are ended to start again; None where nothing is said of it."""
+    """Return the progress that ended jobs keep for a restart, or None if no option sets it."""
     if options["snapshots"] is None and options["restart_cost"] is None:
         return None
     return Preemption(
@@ -174,7 +180,7 @@ def machine_of(options: dict[str, Any]) -> Machine | NodeMachine:
 
         return read_machine(options["machine_file"])
     if options["nodes"] is None:
-        raise BadRequestError("name the machine: either --nodes COUNT or --machine FILE")
+        raise BadRequestError("no machine; give either --nodes N or --machine FILE")
     return Machine.of_watts(
         options["nodes"],
         base_w=options["base"],

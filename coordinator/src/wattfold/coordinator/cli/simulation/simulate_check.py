@@ -39,7 +39,7 @@ class StartCheck:
         if self.unknown:
             text += f", {self.unknown} are not in the file"
         if self.missing:
-            text += f", {self.missing} of the file are not in the run"
+            text += f", {self.missing} starts of the file are not in the run"
         return text + ("; " + "; ".join(self.examples) if self.examples else ".")
 
     def document(self) -> dict[str, object]:
@@ -55,7 +55,7 @@ class StartCheck:
 
 
 def check_starts(record: RunRecord, wanted_ns: Mapping[int, int]) -> StartCheck:
-    """Compares with what `read_starts` gave."""
+    """Compare the starts of a run with the result of `read_starts`."""
     expected = dict(wanted_ns)
     agreeing = unknown = 0
     examples: list[str] = []
@@ -112,4 +112,4 @@ def _start_of(row: Mapping[str, str], path: Path, line: int) -> tuple[int, int]:
     try:
         return int(row["job_id"]), ns_from_s(float(row["start"]))
     except (TypeError, ValueError) as error:
-        raise ValueError(f"{path}, line {line}: not an id and a start") from error
+        raise ValueError(f"{path}, line {line}: not an ID and a start") from error

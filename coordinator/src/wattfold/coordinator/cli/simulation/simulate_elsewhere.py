@@ -2,7 +2,7 @@
 
 A run that is done leaves its outcome in a file of its folder until all are done, so that resuming
 does not run it again. On Ctrl-C the processes here note how far they are and end; runs that Dask
-has begun go on to their end.
+has begun continue to their end.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class _Task:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Left:
-    """What is in the file: an outcome, or an expected failure in one line."""
+    """Content of the file: an outcome, or an expected failure in one line."""
 
     identity: str = ""
     outcome: Outcome | None = None
@@ -86,7 +86,7 @@ def elsewhere(
     """Runs all cases. Raises CliError for those that failed, DaskUnavailableError."""
     if dask is not None and cases[0].folder is None:
         raise BadRequestError(
-            "runs on Dask hand over their results in files: name a folder that all workers see "
+            "runs on Dask return their results in files; give a folder that all workers can access "
             "with --out DIR"
         )
     with tempfile.TemporaryDirectory(prefix="wattfold-simulate-") as name:
@@ -96,7 +96,7 @@ def elsewhere(
         ]
         found = {n: left for n, task in enumerate(tasks) if how.resume and (left := _known(task))}
         for number in set(range(len(tasks))) - set(found):
-            # A folder that is none is for the run to complain of, beside what others find.
+            # The run itself reports a path that is not a folder, and other runs still finish.
             with suppress(NotADirectoryError):
                 tasks[number].result.unlink(missing_ok=True)
         waiting = [number for number in range(len(tasks)) if number not in found]
@@ -134,9 +134,9 @@ def _identity(task: _Task) -> str:
 
 def _stopped(tasks: Sequence[_Task], found: Mapping[int, _Left]) -> Stopped:
     done = sum(left.outcome is not None for left in found.values())
-    message = f"stopped; {done} of {len(tasks)} runs were done"
+    message = f"stopped; {done} of {len(tasks)} runs are complete"
     if tasks[0].case.folder is not None:
-        message += "; the same command with --resume goes on from there"
+        message += "; the same command with --resume continues"
     return Stopped(message=message)
 
 

@@ -43,7 +43,7 @@ class RestartSpan(click.ParamType[tuple[int, int]]):
         save, comma, start = value.partition(",")
         if not comma:
             self.fail(
-                f"{value!r} is not two durations: give SAVE,START such as 30s,45s", param, ctx
+                f"{value!r} is not a pair of durations; give SAVE,START such as 30s,45s", param, ctx
             )
         return DURATION_NS.convert(save, param, ctx), DURATION_NS.convert(start, param, ctx)
 
@@ -55,32 +55,48 @@ def message_options(command: F) -> F:
             "--restarts",
             type=RestartSpan(),
             metavar="SAVE,START",
-            help="Malleable jobs, also on whole nodes, change size by being started again: so long "
-            "to save, so long to go on, such as 30s,45s. In a pool of --nodes: what a change of "
-            "size costs, in place of links, and PARM sees it.",
+            help="Times to save and to resume, such as 30s,45s. Malleable jobs then change size "
+            "by a restart, also on whole nodes. In a pool of --nodes, they are the cost of a "
+            "resize instead of the network links, and PARM considers them.",
         ),
-        click.option("--refuse", type=_SHARE, help="Share of cap commands a zone refuses."),
-        click.option("--double", type=_SHARE, help="Share of commands that arrive twice."),
-        click.option("--late", type=_SHARE, help="Share of commands that arrive too late."),
-        click.option("--lose", type=_SHARE, help="Share of commands, and of answers, lost."),
-        click.option("--delay", type=DURATION_NS, help="Longest delay of a message. [5ms]"),
-        click.option("--window", type=DURATION_NS, help="Averaging window of a cap. [1s]"),
-        click.option("--lease", type=DURATION_NS, help="Lease of caps above the floor. [10m]"),
+        click.option(
+            "--refuse",
+            type=_SHARE,
+            help="Fraction of cap commands that a zone refuses. Default: 0.",
+        ),
+        click.option(
+            "--double", type=_SHARE, help="Fraction of commands that arrive twice. Default: 0."
+        ),
+        click.option(
+            "--late", type=_SHARE, help="Fraction of commands that arrive too late. Default: 0."
+        ),
+        click.option(
+            "--lose",
+            type=_SHARE,
+            help="Fraction of commands and of answers that are lost. Default: 0.",
+        ),
+        click.option("--delay", type=DURATION_NS, help="Maximum delay of a message. Default: 5ms."),
+        click.option("--window", type=DURATION_NS, help="Averaging window of a cap. Default: 1s."),
+        click.option(
+            "--lease", type=DURATION_NS, help="Lease of caps above the floor. Default: 10m."
+        ),
         click.option(
             "--sizes-in",
             type=click.Choice(["nodes", "cores"]),
-            help="What sizes of jobs count: whole nodes, or cores of one node. [nodes]",
+            help="Unit of job sizes: whole nodes, or cores of one node. Default: nodes.",
         ),
         click.option(
-            "--cores-per-node", type=click.IntRange(1, 4096), help="Cores of a node. [16]"
+            "--cores-per-node",
+            type=click.IntRange(1, 4096),
+            help="Number of cores per node. Default: 16.",
         ),
         click.option(
             "--level",
             type=click.Choice(["pool", "messages"]),
             default="pool",
             show_default=True,
-            help="pool: decisions at once, for large logs. messages: the service's core with "
-            "simulated agents, averaging windows, leases and lost messages.",
+            help="Level of detail. pool: immediate decisions, for large logs. messages: the core "
+            "of the service with simulated agents, averaging windows, leases and lost messages.",
         ),
     ):
         command = option(command)
@@ -99,9 +115,11 @@ def message_level(options: dict[str, Any]) -> MessageLevel | None:
             raise BadRequestError(f"--{name} needs --level messages")
         return None
     if options["resume"]:
-        raise BadRequestError("a run by messages cannot be resumed; it can be run again")
+        raise BadRequestError(
+            "a run with --level messages cannot be resumed; omit --resume to run it again"
+        )
     if options["placement"] != "any" or options["torus"]:
-        raise BadRequestError("--placement and --torus are for --level pool")
+        raise BadRequestError("--placement and --torus need --level pool")
     for name in ("lease", "window", "delay"):
         if name in given:
             given[f"{name}_s"] = given.pop(name) / NS_PER_S
@@ -126,7 +144,7 @@ def responses_of(record: RunRecord) -> list[dict[str, float | None]]:
     from wattfold.coordinator.simulation.pool.record import RunRecord
 
     if type(record) is RunRecord:
-        return []  # Of a pool: all that messages need takes its time to load.
+        return []  # A run in a pool: the modules for messages are slow to load.
     from wattfold.coordinator.simulation.cluster.record import ClusterRecord
 
     if not isinstance(record, ClusterRecord):
@@ -156,8 +174,8 @@ def response_table(answers: Sequence[dict[str, float | None]]) -> PlainTable:
         right("FROM W"),
         right("TO W"),
         right("DEADLINE S"),
-        right("DRAWN BELOW AFTER S"),
-        right("SURE AFTER S"),
+        right("DRAW BELOW AFTER S"),
+        right("BOUND BELOW AFTER S"),
     )
     for answer in answers:
         add_row(table, *(_text(value) for value in answer.values()))

@@ -1,4 +1,4 @@
-"""The options of `wattfold simulate`, and how their values are read."""
+"""Options of `wattfold simulate`, and the parsers of their values."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def parse_torus(text: str) -> tuple[int, ...]:
     """Reads `8x8x16`. Raises ValueError."""
     parts = text.lower().split("x")
     if not all(part.isdecimal() and 0 < int(part) < 10**6 for part in parts):
-        raise ValueError(f"not the sides of a torus: {text!r}; expected for example 8x8x16")
+        raise ValueError(f"not the dimensions of a torus: {text!r}; expected for example 8x8x16")
     return tuple(int(part) for part in parts)
 
 
@@ -79,7 +79,9 @@ def parse_snapshots(text: str) -> int:
         return words[text]
     every_ns = parse_duration_ns(text)
     if not every_ns:
-        raise ValueError("snapshots every 0 s: give end, none or a time above zero")
+        raise ValueError(
+            "a snapshot interval of 0 s is not possible; give end, none or a time above zero"
+        )
     return every_ns
 
 
@@ -103,55 +105,73 @@ def _options(*options: Callable[[F], F]) -> Callable[[F], F]:
 
 job_options = _options(
     training_options,
-    click.option("--log", type=LOG_FILE, metavar="FILE", help="A log in SWF, plain or gzip."),
-    click.option("--model", type=click.Choice(MODELS), help="Draw the jobs from a model instead."),
+    click.option(
+        "--log",
+        type=LOG_FILE,
+        metavar="FILE",
+        help="Job log in the Standard Workload Format, plain or gzip.",
+    ),
+    click.option(
+        "--model",
+        type=click.Choice(MODELS),
+        help="Model that generates the jobs, instead of --log.",
+    ),
     click.option(
         "--jobs",
         type=click.IntRange(1, MAX_JOBS),
         default=1000,
         show_default=True,
-        help="Jobs of a model.",
+        help="Number of jobs to generate with --model.",
     ),
     click.option(
         "--load",
         type=Real(0, min_open=True),
         default=1.0,
         show_default=True,
-        help="Of model poisson.",
+        help="Load, for --model poisson: arrival rate times mean service time.",
     ),
-    click.option("--first", type=click.IntRange(0), default=0, help="Leave out so many jobs."),
-    click.option("--count", type=click.IntRange(1), help="Take at most so many jobs."),
+    click.option(
+        "--first",
+        type=click.IntRange(0),
+        default=0,
+        help="Number of jobs to skip at the start. Default: 0.",
+    ),
+    click.option("--count", type=click.IntRange(1), help="Maximum number of jobs. Default: all."),
     click.option(
         "--gamma",
         type=Real(0),
         default=1.0,
         show_default=True,
-        help="Multiply the times between arrivals.",
+        help="Factor for the times between arrivals.",
     ),
     click.option(
         "--procs-per-node",
         type=click.IntRange(1, MAX_SIZE),
         default=1,
         show_default=True,
-        help="Processors of the log that make a node.",
+        help="Number of processors of the log per node.",
     ),
     click.option(
         "--cut-sizes",
         is_flag=True,
-        help="Cut sizes to what the machine has and the budget feeds at full power.",
+        help="Cut sizes to the largest job that the machine and the budget allow at full power.",
     ),
     click.option(
         "--end-at-limit",
         is_flag=True,
-        help="What users asked for is a limit: jobs that reach it are ended, and counted.",
+        help="Treat the requested time as a time limit: jobs that reach it are ended and counted.",
     ),
-    click.option("--exact-estimates", is_flag=True, help="Users ask for just what jobs take."),
+    click.option(
+        "--exact-estimates",
+        is_flag=True,
+        help="Set the requested time of every job to its run time.",
+    ),
     click.option(
         "--annotations",
         type=LOG_FILE,
         metavar="FILE",
-        help="Sizes and profiles of the jobs, as `wattfold workload` writes them. Default: drawn "
-        "from the seed where a policy or --run-times needs them.",
+        help="CSV file with sizes and profiles of the jobs, as `wattfold workload` writes it. "
+        "Default: drawn from the seed if a policy or --run-times needs them.",
     ),
     click.option(
         "--priority",
@@ -159,7 +179,8 @@ job_options = _options(
         type=Parsed("priority", parse_priority),
         multiple=True,
         metavar="USER=WEIGHT",
-        help="Weight of a user's jobs; 1 for all others. May be repeated.",
+        help="Weight of the jobs of a user, by number, such as 7=2. Default: 1 for every user. "
+        "May be repeated.",
     ),
     click.option(
         "--queue-wait",
@@ -167,8 +188,9 @@ job_options = _options(
         type=Parsed("wait", parse_queue_wait),
         multiple=True,
         metavar="QUEUE=[EXPECTED,]MAX",
-        help="How long jobs of a queue of the log are to wait, by its number: 2=24h. Policies may "
-        "go by it, and what was kept of it is told. May be repeated.",
+        help="Expected and maximum wait of a queue of the log, by its number, such as 2=24h or "
+        "2=6h,24h. Policies may use them. The results show how well they were met. May be "
+        "repeated.",
     ),
     click.option(
         "--malleable",
@@ -176,8 +198,8 @@ job_options = _options(
         default=1.0,
         show_default=True,
         metavar="SHARE",
-        help="Share of the jobs that may be resized while they run: those with profiles, and all "
-        "where nodes are shared by cores.",
+        help="Fraction of the jobs that may be resized while they run. It counts for jobs with "
+        "profiles, or for all jobs if nodes are shared by cores.",
     ),
 )
 
@@ -187,61 +209,96 @@ classes_options = _options(
         "machine_file",
         type=LOG_FILE,
         metavar="FILE",
-        help="A TOML file of [[class]] tables instead: nodes of several kinds, to be shared.",
+        help="TOML file of [[class]] tables for heterogeneous nodes, which jobs may share. "
+        "Replaces --nodes.",
     ),
     click.option(
         "--requests",
         type=LOG_FILE,
         metavar="FILE",
-        help="What jobs ask of each of their nodes: a CSV file of job_id and any of cores, "
-        "memory_mib, gpus, features. Needs --machine.",
+        help="CSV file with the requests of jobs per node: job_id and any of cores, memory_mib, "
+        "gpus, features. Needs --machine.",
     ),
 )
 
 nodes_option = _options(
-    click.option("--nodes", type=click.IntRange(1, MAX_SIZE), help="Nodes of the machine."),
+    click.option(
+        "--nodes", type=click.IntRange(1, MAX_SIZE), help="Number of nodes of the machine."
+    ),
     classes_options,
     click.option(
         "--snapshots",
         type=Parsed("snapshots", parse_snapshots),
         metavar="end|none|DURATION",
-        help="What a job keeps that is ended to start again: all that is done, nothing, or what it "
-        "had at its last snapshot. Default: end.",
+        help="Progress that a job keeps when it is ended to start again. end: all. none: "
+        "nothing. DURATION: the state of its last snapshot, with snapshots at this interval. "
+        "Default: end.",
     ),
     click.option(
         "--restart-cost",
         type=DURATION_NS,
-        help="Time without progress when such a job starts again. Default: none.",
+        help="Time without progress when a job that was ended starts again, such as 60s. "
+        "Default: none.",
     ),
     click.option(
         "--share-nodes",
         is_flag=True,
-        help="Jobs of less than --procs-per-node processors ask for so many cores of one node. "
-        "Needs --machine.",
+        help="Let jobs with fewer than --procs-per-node processors share nodes: each uses that "
+        "number of cores of one node. Needs --machine.",
     ),
 )
 
 machine_options = _options(
-    click.option("--base", type=WATTS, default="38", show_default=True, help="Watts beside zones."),
-    click.option("--dram", type=WATTS, default="18", show_default=True, help="DRAM cap of a node."),
-    click.option("--cap-min", type=WATTS, default="25", show_default=True, help="Package floor."),
-    click.option("--cap-max", type=WATTS, default="60", show_default=True, help="Greatest cap."),
-    click.option("--idle", type=WATTS, help="Charge of an idle node. Default: as at its floor."),
-    click.option("--torus", type=TORUS, metavar="XxYxZ", help="Sides of the network."),
+    click.option(
+        "--base",
+        type=WATTS,
+        default="38",
+        show_default=True,
+        help="Base power of a node in use, outside packages and DRAM, in watts.",
+    ),
+    click.option(
+        "--dram", type=WATTS, default="18", show_default=True, help="DRAM cap of a node, in watts."
+    ),
+    click.option(
+        "--cap-min",
+        type=WATTS,
+        default="25",
+        show_default=True,
+        help="Minimum package cap of a node, in watts. It is also the floor.",
+    ),
+    click.option(
+        "--cap-max",
+        type=WATTS,
+        default="60",
+        show_default=True,
+        help="Maximum package cap of a node, in watts.",
+    ),
+    click.option(
+        "--idle",
+        type=WATTS,
+        help="Charge of an idle node, in watts. Default: base power, DRAM cap and minimum "
+        "package cap.",
+    ),
+    click.option(
+        "--torus",
+        type=TORUS,
+        metavar="XxYxZ",
+        help="Dimensions of the torus network, such as 8x8x16.",
+    ),
     click.option(
         "--placement",
         type=click.Choice(["any", "first", "compact", "cuboid"]),
         default="any",
         show_default=True,
-        help="Which nodes a job gets.",
+        help="Strategy that selects the nodes of a job.",
     ),
     click.option(
         "--budget",
         "budget_text",
         default="",
         metavar="WATTS|FILE",
-        help="4.75MW, or a CSV file with time_s,budget_w[,deadline_s][,notice_s]. "
-        "Default: never binds.",
+        help="Power budget: watts such as 4.75MW, or a CSV file with "
+        "time_s,budget_w[,deadline_s][,notice_s]. Default: enough for all nodes at full power.",
     ),
 )
 
@@ -250,8 +307,8 @@ predict_option = click.option(
     "predictors",
     type=click.Choice(METHODS),
     multiple=True,
-    help="What plans take run times for: the user's word, or what runs like it took, which is "
-    "learnt as jobs end. May be repeated: each policy with each. Default: user.",
+    help="Source of run times for planning: the user's request, or a prediction from similar "
+    "earlier jobs. May be repeated: each policy runs with each source. Default: user.",
 )
 
 policy_options = _options(
@@ -262,7 +319,8 @@ policy_options = _options(
         type=POLICY,
         multiple=True,
         metavar="NAME",
-        help="May be repeated: runs side by side. `wattfold policies` lists them. Default: easy.",
+        help="Policy to simulate (see `wattfold policies`). May be repeated to run several "
+        "policies side by side. Default: easy.",
     ),
     click.option(
         "--set",
@@ -270,19 +328,30 @@ policy_options = _options(
         type=SETTING,
         multiple=True,
         metavar="POLICY.KEY=VALUE",
-        help="A setting of a policy, as parm.alpha=0.5; `wattfold policies NAME` lists them. "
-        "May be repeated.",
+        help="Setting of a policy, such as parm.alpha=0.5 (see `wattfold policies NAME`). May be "
+        "repeated.",
     ),
     click.option(
         "--run-times",
         type=click.Choice([model.value for model in RunTimeModel]),
-        help="What progress follows. Default: pass where jobs have profiles, else ideal.",
+        help="Model of run times. pass: the profile of the job. ideal: work divided by nodes or "
+        "cores. worst-case: the node with the fewest cores limits the job. Default: pass if jobs "
+        "have profiles, or else ideal.",
     ),
     click.option(
-        "--alpha", type=Real(0, 10), default=0.28, show_default=True, help="Eq. 8 of PARM."
+        "--alpha",
+        type=Real(0, 10),
+        default=0.28,
+        show_default=True,
+        help="PARM: weight of waiting (Eq. 8).",
     ),
     click.option(
-        "--sizes", "sizes_count", type=click.IntRange(1, MAX_CHOICES), default=8, show_default=True
+        "--sizes",
+        "sizes_count",
+        type=click.IntRange(1, MAX_CHOICES),
+        default=8,
+        show_default=True,
+        help="PARM: maximum number of sizes to choose from for a job.",
     ),
     click.option(
         "--levels",
@@ -290,43 +359,67 @@ policy_options = _options(
         type=click.IntRange(1, MAX_CHOICES),
         default=6,
         show_default=True,
+        help="PARM: maximum number of caps to choose from for a job.",
     ),
-    click.option("--caps", type=POWERS_UW, metavar="W,W,...", help="Caps of PARM for all jobs."),
+    click.option(
+        "--caps",
+        type=POWERS_UW,
+        metavar="W,W,...",
+        help="PARM: caps to choose from for every job, in watts, instead of --levels.",
+    ),
     click.option(
         "--resize-interval",
         type=DURATION_NS,
         default="500s",
         show_default=True,
-        help="A job is resized at most once in it.",
+        help="PARM: minimum time between two resizes of a job.",
     ),
-    click.option("--gap", type=Real(0), default=1e-3, show_default=True),
+    click.option(
+        "--gap",
+        type=Real(0),
+        default=1e-3,
+        show_default=True,
+        help="PARM: relative distance from the optimum that is accepted.",
+    ),
     click.option(
         "--solver",
         type=click.Choice(["lagrangian", "glpk", "highs", "greedy"]),
         default="lagrangian",
         show_default=True,
+        help="PARM: solver. lagrangian calls glpk if it cannot prove the gap.",
     ),
     click.option(
         "--dram-levels",
         type=POWERS_UW,
         metavar="W,W,...",
-        help="PARM: DRAM caps to choose from. Default: the standing one.",
+        help="PARM: DRAM caps to choose from, in watts. Default: only the default DRAM cap.",
     ),
-    click.option("--price-resizes", is_flag=True, help="PARM sees what a resize costs."),
-    click.option("--free-resizes", is_flag=True, help="Resizes cost nothing."),
+    click.option("--price-resizes", is_flag=True, help="PARM: consider the cost of resizes."),
+    click.option("--free-resizes", is_flag=True, help="Make resizes free of cost."),
     click.option(
         "--size",
         type=click.Choice(["max", "min"]),
         default="max",
         show_default=True,
-        help="Backfilling: which end of its range a job gets.",
+        help="Backfilling: end of its size range that a job gets.",
     ),
-    click.option("--cap", type=WATTS, help="Backfilling: one cap for all jobs."),
+    click.option(
+        "--cap", type=WATTS, help="Backfilling: cap of all jobs, in watts. Default: the maximum."
+    ),
 )
 
 seed_options = _options(
-    click.option("--seed", type=click.IntRange(0), default=0, show_default=True),
     click.option(
-        "--seeds", type=click.IntRange(1, MAX_SEEDS), default=1, help="So many seeds from --seed."
+        "--seed",
+        type=click.IntRange(0),
+        default=0,
+        show_default=True,
+        help="Seed of everything random in a run.",
+    ),
+    click.option(
+        "--seeds",
+        type=click.IntRange(1, MAX_SEEDS),
+        default=1,
+        help="Number of seeds to run, starting at --seed. Default: 1.",
     ),
 )

@@ -1,4 +1,4 @@
-"""What runs of `wattfold simulate` end with, and the bar that shows how far they are."""
+"""Outcomes of runs of `wattfold simulate`, and their progress bar."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from wattfold.coordinator.simulation.workloads.odd_rows import OddRowReport
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class How:
-    """What all runs of a command have in common."""
+    """Settings of all runs of a command."""
 
     resume: bool
     formats: tuple[str, ...]
@@ -40,7 +40,7 @@ class Finished:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stopped:
-    """Ctrl-C: what is left and how to go on."""
+    """A stop by Ctrl-C, with a message about how to resume."""
 
     message: str
 
@@ -53,7 +53,7 @@ def finished(outcome: Outcome) -> Finished:
 
 
 def progress_bar(session: Session) -> Progress:
-    """A bar on a terminal, nothing elsewhere and beside JSON."""
+    """Return a progress bar, which is shown on a terminal only, and not with JSON output."""
     console = session.console(stderr=True)
     return Progress(
         TextColumn("{task.description}"),

@@ -52,7 +52,7 @@ def _here(session: Session, case: SimulationCase, how: How) -> list[Finished] | 
                 task,
                 total=state.jobs,
                 completed=state.jobs_ended,
-                description=f"{case.name}: day {day:.0f}, {state.queued} wait",
+                description=f"{case.name}: day {day:.0f}, {state.queued} waiting",
             )
             return not stop
 
@@ -65,9 +65,9 @@ def _here(session: Session, case: SimulationCase, how: How) -> list[Finished] | 
         )
     if outcome.record is None:
         if case.folder is None:
-            return Stopped(message="stopped; with --out DIR it could be resumed")
+            return Stopped(message="stopped; only runs with --out DIR can be resumed")
         return Stopped(
-            message=f"stopped; the same command with --resume goes on from {case.folder}"
+            message=f"stopped; the same command with --resume continues from {case.folder}"
         )
     return [finished(outcome)]
 

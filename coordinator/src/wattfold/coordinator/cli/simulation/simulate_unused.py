@@ -1,4 +1,4 @@
-"""Options of `wattfold simulate` that nothing of what was chosen would look at: refused."""
+"""Refusal of options that no chosen policy or model uses, for `wattfold simulate`."""
 
 from __future__ import annotations
 
@@ -41,25 +41,29 @@ def refuse_unused(context: click.Context, options: dict[str, Any]) -> None:
     pools = {entry.variant.pool for entry in map(registry.find, names) if entry is not None}
     chosen = ", ".join(names)
     if Pool.PARM not in pools:
-        _refuse_given(context, OF_PARM, f"is for PARM, and not for {chosen}")
+        _refuse_given(context, OF_PARM, f"applies to PARM only, not to {chosen}")
     if not pools & {*AT_ONE_CAP, Pool.EASY_UNIFORM}:
-        _refuse_given(context, ("size",), f"is for backfilling, and not for {chosen}")
+        _refuse_given(context, ("size",), f"applies to backfilling only, not to {chosen}")
     if not pools & AT_ONE_CAP:
-        _refuse_given(context, ("cap",), f"is for backfilling, and not for {chosen}")
+        _refuse_given(context, ("cap",), f"applies to backfilling only, not to {chosen}")
     refuse_other_machine(context, options)
     if options["level"] == "pool" and Pool.PARM not in pools:
-        _refuse_given(context, ("restarts",), f"in a pool is for PARM, and not for {chosen}")
+        _refuse_given(
+            context, ("restarts",), f"with --level pool applies to PARM only, not to {chosen}"
+        )
     if options["level"] == "pool" and options["restarts"] is not None:
-        _refuse_given(context, ("free_resizes",), "does not go with --restarts")
+        _refuse_given(context, ("free_resizes",), "cannot be combined with --restarts")
     refuse_unmeant(options["settings"], names)
     refuse_unused_jobs(context, options)
 
 
 def refuse_other_machine(context: click.Context, options: dict[str, Any]) -> None:
-    """Refuses options of nodes that are counted beside a file of classes, and the other way."""
+    """Refuse options of counted nodes together with a file of classes, and vice versa."""
     if options["machine_file"] is not None:
         _refuse_given(
-            context, OF_COUNTED, "is for like nodes; --machine FILE says it of each class"
+            context,
+            OF_COUNTED,
+            "applies to identical nodes; with --machine FILE, set it in each class",
         )
     else:
         _refuse_given(context, OF_CLASSES, "needs --machine FILE")
@@ -68,14 +72,14 @@ def refuse_other_machine(context: click.Context, options: dict[str, Any]) -> Non
 def refuse_unused_jobs(context: click.Context, options: dict[str, Any]) -> None:
     """Refuses options of other sources of jobs than the one chosen."""
     if options["training"] is not None:
-        _refuse_given(context, OF_LOGS, "is nothing to --training, whose files say it all")
+        _refuse_given(context, OF_LOGS, "cannot be combined with --training")
         check_training(options)
     else:
         _refuse_given(context, OF_TRAINING, "needs --training FILE")
     if options["model"] != "poisson":
-        _refuse_given(context, ("load",), "is for --model poisson")
+        _refuse_given(context, ("load",), "applies to --model poisson only")
     if options["log"] is not None:
-        _refuse_given(context, ("jobs",), "is for models; --count takes so many jobs of a log")
+        _refuse_given(context, ("jobs",), "applies to --model only; use --count with a log")
 
 
 def _refuse_given(context: click.Context, names: Sequence[str], why: str) -> None:

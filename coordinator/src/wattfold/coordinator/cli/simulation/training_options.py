@@ -52,7 +52,7 @@ def training_options(command: F) -> F:
             type=click.FloatRange(1.0, 9.9),
             default=DEFAULT_PUE,
             show_default=True,
-            help="Power usage effectiveness: energy of the nodes is multiplied by it.",
+            help="Power usage effectiveness: factor for the energy of the nodes.",
         ),
         click.option(
             "--late-cost",
@@ -60,31 +60,32 @@ def training_options(command: F) -> F:
             default=LATE_EUR_H,
             show_default=True,
             metavar="EUR",
-            help="An hour of tardiness of a job of weight 1.",
+            help="Cost of one hour of tardiness of a job of weight 1.",
         ),
         click.option(
             "--energy-price",
             default="0",
             show_default=True,
             metavar="EUR|TABLE|FILE",
-            help="What a kWh costs: a price, a table of the day in UTC ('0:00 0.12, 7:00 0.24'), "
-            "or a CSV file of a series in EUR/MWh (a line is 2024-05-01T00:00Z,90.1; submissions "
-            "then count from 1970). Policies that go by prices have settings for theirs.",
+            help="Price of a kWh: a number in EUR, a daily table in UTC ('0:00 0.12, 7:00 "
+            "0.24'), or a CSV file of a series in EUR/MWh with lines such as "
+            "2024-05-01T00:00Z,90.1. With a series, submissions count from 1970. Policies that "
+            "use prices have their own settings for them.",
         ),
         click.option(
             "--epoch-times",
             type=LOG_FILE,
             metavar="FILE",
-            help="What an epoch takes: a CSV file of app, gpu_model, gpus, epoch_s and, for lower "
+            help="CSV file with epoch times: app, gpu_model, gpus, epoch_s and, for lower "
             "limits, static_w, full_w, knee, beta. Needs --training.",
         ),
         click.option(
             "--training",
             type=LOG_FILE,
             metavar="FILE",
-            help="Jobs that train instead: a CSV file of job_id, submit_s, app, epochs and any of "
-            "due_s, weight, gpus_min, gpus_max, gpu_model, snapshot_epochs, user. Needs --machine "
-            "and --epoch-times.",
+            help="CSV file of training jobs, instead of --log: job_id, submit_s, app, epochs and "
+            "any of due_s, weight, gpus_min, gpus_max, gpu_model, snapshot_epochs, user. Needs "
+            "--machine and --epoch-times.",
         ),
     ):
         command = option(command)
@@ -96,9 +97,11 @@ def check_training(options: dict[str, Any]) -> None:
     if options["training"] is None:
         return
     if options["epoch_times"] is None:
-        raise BadRequestError("--training needs the --epoch-times of its applications")
+        raise BadRequestError(
+            "--training needs epoch times of its applications; add --epoch-times FILE"
+        )
     if options["machine_file"] is None:
-        raise BadRequestError("--training needs the nodes and their GPUs: --machine FILE")
+        raise BadRequestError("--training needs nodes with GPUs; add --machine FILE")
 
 
 def prices_of(options: dict[str, Any]) -> Prices | None:
@@ -130,6 +133,6 @@ def price_of(text: str) -> EnergyPrice:
         raise BadRequestError(f"--energy-price {text}: {error}") from error
     except ValueError:
         raise BadRequestError(
-            f"--energy-price {text!r} is neither a price, a table of the day nor a file; expected "
+            f"--energy-price {text!r} is neither a price, a daily table nor a file; expected "
             "for example 0.172, '0:00 0.12, 7:00 0.24' or prices.csv"
         ) from None

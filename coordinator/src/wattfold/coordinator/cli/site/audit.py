@@ -1,4 +1,4 @@
-"""`audit`: who asked what of the coordinator, from where, when, and what came of it."""
+"""`audit`: the list of requests to the coordinator, with account, origin, time and result."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ REFUSED = "refused"
 
 
 def parse_moment_s(text: str) -> float:
-    """Reads 2h (so long ago), 2026-11-22 or 2026-11-22T03:00 (of here); seconds since 1970.
+    """Reads 2h (ago), 2026-11-22 or 2026-11-22T03:00 (local time); seconds since 1970.
 
     Raises ValueError.
     """
@@ -39,7 +39,7 @@ def parse_moment_s(text: str) -> float:
         return time.time() - parse_duration_ns(clean) / NS_PER_S
     except ValueError:
         raise ValueError(
-            f"not a moment: {text!r}; expected for example 2h (ago), 2026-11-22 or 2026-11-22T03:00"
+            f"not a time: {text!r}; expected for example 2h (ago), 2026-11-22 or 2026-11-22T03:00"
         ) from None
 
 
@@ -47,18 +47,27 @@ MOMENT = Parsed("moment", parse_moment_s)
 
 
 @click.command()
-@click.option("--since", type=MOMENT, metavar="MOMENT", help="From then on: 2h, 2026-11-22T03:00.")
-@click.option("--until", type=MOMENT, metavar="MOMENT", help="Up to then.")
-@click.option("--user", default="", metavar="ACCOUNT", help="What this account has asked.")
-@click.option("--job", default="", metavar="JOB", help="What was asked about this job.")
-@click.option("--node", default="", metavar="NODE", help="What was asked about this node.")
-@click.option("--action", default="", metavar="NAME", help="This kind, such as SetBudget.")
+@click.option(
+    "--since",
+    type=MOMENT,
+    metavar="TIME",
+    help="Start of the period: 2h for two hours ago, 2026-11-22 or 2026-11-22T03:00.",
+)
+@click.option(
+    "--until", type=MOMENT, metavar="TIME", help="End of the period, in the same formats."
+)
+@click.option("--user", default="", metavar="ACCOUNT", help="Account that sent the request.")
+@click.option("--job", default="", metavar="JOB", help="Job that the request was about.")
+@click.option("--node", default="", metavar="NODE", help="Node that the request was about.")
+@click.option(
+    "--action", default="", metavar="NAME", help="Name of the request, such as SetBudget or Cancel."
+)
 @click.option(
     "--limit",
     type=click.IntRange(1, 10_000),
     default=100,
     show_default=True,
-    help="At most so many, the newest.",
+    help="Maximum number of requests; the newest requests are listed.",
 )
 @session_command
 def audit(
@@ -71,10 +80,10 @@ def audit(
     action: str,
     limit: int,
 ) -> None:
-    """List requests: who asked what, when, from where, and what came of it.
+    """List requests to the coordinator and their results.
 
-    Refused ones are among them; looking is not listed. Root and the account of the coordinator see
-    all, others what they asked themselves.
+    Refused requests are included, read-only requests are not. Operators see all requests. Other
+    accounts see only their own.
     """
     request = pb.ListAuditRequest(
         since_s=since or 0.0,
@@ -92,7 +101,7 @@ def audit(
     elif answer.entries:
         session.print(_table(answer.entries))
     else:
-        click.echo("Nothing was asked that matches.")
+        click.echo("No matching requests.")
 
 
 def _table(entries: Iterable[pb.AuditEntry]) -> PlainTable:
@@ -102,7 +111,7 @@ def _table(entries: Iterable[pb.AuditEntry]) -> PlainTable:
         left("FROM"),
         left("ACTION"),
         left("OUTCOME"),
-        flexible("WHAT"),
+        flexible("DETAILS"),
     )
     for entry in entries:
         add_row(

@@ -42,7 +42,7 @@ def budget() -> None:
 @budget.command("show")
 @session_command
 def budget_show(session: Session) -> None:
-    """Show the budget, a change on its way, the least it can be, and what is announced."""
+    """Show the budget, its minimum and its future changes."""
     with session.connect() as client:
         answer = client.power()
     if session.json:
@@ -58,19 +58,20 @@ def budget_show(session: Session) -> None:
     "deadline_ns",
     type=DURATION_NS,
     metavar="DURATION",
-    help="By when a lower budget must be kept, from now. Default: the coordinator's.",
+    help="Time within which committed power must be below a lower budget, such as 30s. Default: "
+    "the deadline of the coordinator.",
 )
 @click.option(
     "--accept-outside",
     is_flag=True,
-    help="Accept what nodes in no sum may draw now beside the budget.",
+    help="Accept the power of nodes outside the ledger in addition to the budget.",
 )
 @click.option(
     "--at",
     "at_s",
     type=TIME_S,
     metavar="TIME|+DURATION",
-    help="Not now, but from this time on: 2027-01-31T18:00, +2h.",
+    help="Time from which the budget applies, such as 2027-01-31T18:00 or +2h. Default: now.",
 )
 @session_command
 def budget_set(
@@ -80,17 +81,20 @@ def budget_set(
     accept_outside: bool,
     at_s: float | None,
 ) -> None:
-    """Change the budget, for example `wattfold budget set 1.2kW`.
+    """Change the budget, or announce a change.
 
-    A higher budget holds at once; a lower one as soon as the nodes have confirmed lower caps. One
-    that does not hold the nodes outside the sum as well is refused without --accept-outside.
+    For example: wattfold budget set 1.2kW
 
-    With --at the budget is announced for a time to come, and a lower one is kept at that time: caps
-    come down some seconds before. Announced budgets stay when the budget of now is changed.
+    A higher budget applies at once. A lower budget applies as soon as the nodes have confirmed
+    lower caps. A budget without room for the nodes outside the ledger is refused unless you give
+    --accept-outside.
+
+    --at announces a budget for a future time. A lower budget is met at that time, because caps are
+    lowered some seconds earlier. Announced budgets stay when you change the current budget.
     """
     if at_s is not None:
         if deadline_ns is not None or accept_outside:
-            text = "--deadline and --accept-outside are for a change now: with --at leave them out"
+            text = "--deadline and --accept-outside cannot be combined with --at; omit them"
             raise click.UsageError(text, click.get_current_context())
         _announce(session, budget_uw, at_s)
         return
@@ -100,11 +104,11 @@ def budget_set(
         session.print_json(_budget(answer))
         return
     if answer.pending_budget_uw:
-        click.echo(f"Budget goes down to {pending(answer)}.")
+        click.echo(f"Budget is lowered to {pending(answer)}.")
     else:
         click.echo(f"Budget {f.power(answer.budget_uw)}.")
     if answer.outside_uw:
-        click.echo(f"Beside it: {outside(answer)}.")
+        click.echo(f"Also {outside(answer)}.")
     for one in answer.announced:
         click.echo(f"Still announced: {announced_text(one)}.")
 
@@ -118,7 +122,7 @@ def _announce(session: Session, budget_uw: int, at_s: float) -> None:
         return
     click.echo(f"Announced as {made.number}: {announced_text(made)}.")
     if not looks_ahead(policy):
-        click.echo(f"{policy} does not plan for it: what runs then is slowed or waits.")
+        click.echo(f"{policy} does not plan for it: jobs are slowed then, or wait.")
 
 
 def looks_ahead(policy: str) -> bool:
@@ -132,7 +136,7 @@ def looks_ahead(policy: str) -> bool:
 @budget.command("list")
 @session_command
 def budget_list(session: Session) -> None:
-    """List the budgets that are announced, by time."""
+    """List the announced budgets in order of time."""
     with session.connect() as client:
         announced = client.power().announced
     if session.json:
@@ -174,9 +178,10 @@ def complete_announced(
 )
 @session_command
 def budget_cancel(session: Session, numbers: Sequence[int]) -> None:
-    """Take announced budgets back, by the numbers that `budget list` shows.
+    """Cancel announced budgets.
 
-    One whose time has come is the budget, and is changed by `budget set`.
+    NUMBER is the number that `wattfold budget list` shows. An announced budget that is already in
+    force cannot be cancelled; change it with `wattfold budget set`.
     """
     done: list[pb.AnnouncedBudget] = []
     with session.connect() as client:
@@ -190,7 +195,7 @@ def budget_cancel(session: Session, numbers: Sequence[int]) -> None:
 
 def _table(announced: Iterable[pb.AnnouncedBudget]) -> PlainTable:
     table = plain_table(
-        right("NUMBER"), left("FROM"), right("BUDGET"), left("CAPS COME DOWN"), flexible("OBSTACLE")
+        right("NUMBER"), left("FROM"), right("BUDGET"), left("CAPS FALL"), flexible("OBSTACLE")
     )
     for one in announced:
         down = f.clock(one.from_s) if one.from_s < one.at_s else f.NONE
@@ -224,8 +229,8 @@ def _budget(answer: pb.Power) -> dict[str, object]:
 def _budget_fields(answer: pb.Power) -> list[tuple[str, Cell]]:
     fields: list[tuple[str, Cell]] = [
         ("budget", f.power(answer.budget_uw)),
-        ("least possible", f"{f.power(answer.floor_uw)} (base power and floors of all nodes)"),
+        ("minimum", f"{f.power(answer.floor_uw)} (base power and floors of all nodes)"),
     ]
     if answer.pending_budget_uw:
-        fields.append(("on its way", pending(answer)))
+        fields.append(("pending", pending(answer)))
     return fields + announced_fields(answer.announced) + outside_fields(answer)

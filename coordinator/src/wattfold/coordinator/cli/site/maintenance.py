@@ -1,4 +1,4 @@
-"""`wattfold-coordinator backup | restore`: the journal of a coordinator that need not run."""
+"""`wattfold-coordinator backup` and `restore`: the journal, without a running coordinator."""
 
 from __future__ import annotations
 
@@ -20,20 +20,25 @@ JOURNAL = "journal.sqlite"
 def _where(command: Any) -> Any:
     """The options that say whose journal is meant; also taken before the command."""
     command = click.option(
-        "--config", type=click.Path(path_type=Path), help="TOML file of the coordinator."
+        "--config",
+        type=click.Path(path_type=Path),
+        help="TOML file with the configuration of the coordinator.",
     )(command)
-    return click.option("--state-dir", help="Directory of the journal.")(command)
+    return click.option(
+        "--state-dir",
+        help="Directory of the journal. Default: the state directory of the configuration.",
+    )(command)
 
 
 @click.command("backup")
 @_where
-@click.option("--force", is_flag=True, help="Write over an existing file.")
+@click.option("--force", is_flag=True, help="Overwrite an existing file.")
 @click.argument("target", metavar="FILE", type=click.Path(dir_okay=False, path_type=Path))
 @click.pass_context
 def backup(
     context: click.Context, config: Path | None, state_dir: str | None, force: bool, target: Path
 ) -> None:
-    """Write a verified copy of the journal to FILE, also while the coordinator runs."""
+    """Write a verified copy of the journal to FILE. The coordinator may keep running."""
     journal = _journal(context, config, state_dir)
     try:
         found = back_up(journal, target, force)
@@ -49,9 +54,10 @@ def backup(
 def restore_command(
     context: click.Context, config: Path | None, state_dir: str | None, source: Path
 ) -> None:
-    """Put the backup FILE in the place of the journal of a coordinator that is stopped.
+    """Replace the journal of a stopped coordinator with the backup FILE.
 
-    The journal of before is kept. Jobs that waited are held, as they may have run since.
+    The previous journal is retained under another name. Jobs that were waiting are held, because
+    they may have run after the backup.
     """
     journal = _journal(context, config, state_dir)
     try:
@@ -65,23 +71,26 @@ def restore_command(
 def _restored_lines(journal: Path, done: Restored) -> list[str]:
     lines = [f"{journal}: {_told(done.found)}"]
     if done.aside is not None:
-        lines.append(f"the journal of before is kept as {done.aside}")
-    lines.append(f"the next start begins epoch {done.first_epoch}, jobs go on at {done.first_job}")
+        lines.append(f"the previous journal is retained as {done.aside}")
+    lines.append(
+        f"the next start uses epoch {done.first_epoch} and continues with job ID {done.first_job}"
+    )
     if done.found.waiting:
         held = ", ".join(done.found.waiting[:20]) + (", ..." if done.found.waiting[20:] else "")
         lines.append(
-            f"held, as they may have run since: {held}; see `wattfold queue`, then release or "
-            "cancel them"
+            f"held, because they may have run after the backup: {held}; check them with `wattfold "
+            "queue`, then release or cancel them"
         )
     lines.append(
-        "jobs submitted since are not known: what runs of them goes on, on cores nobody else gets"
+        "jobs submitted after the backup are unknown; those that run continue, and no other job "
+        "gets their cores"
     )
     return lines
 
 
 def _told(found: Verified) -> str:
     last = datetime.fromtimestamp(found.last_s, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    return f"{found.events} events up to number {found.last} of {last}, verified"
+    return f"{found.events} events verified, the last is number {found.last} of {last}"
 
 
 def _journal(context: click.Context, config: Path | None, state_dir: str | None) -> Path:

@@ -1,4 +1,4 @@
-"""`node`: taking nodes out of service, giving them back, forgetting them, taking them in again."""
+"""`node`: commands that drain, return, remove and readmit nodes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 @click.group()
 def node() -> None:
-    """Drain nodes, give them back, forget them, and take them in again."""
+    """Drain, release, remove and readmit nodes."""
 
 
 def _complete(
@@ -51,7 +51,7 @@ def _complete(
 
 _name = click.argument("node_id", metavar="NODE", shell_complete=_complete)
 _reason = click.option(
-    "--reason", default="", metavar="TEXT", help="Why; shown by `wattfold nodes`."
+    "--reason", default="", metavar="TEXT", help="Reason, shown by `wattfold nodes`."
 )
 
 
@@ -62,13 +62,15 @@ def _waiting(default: bool) -> Callable[[F], F]:
             "timeout_ns",
             type=DURATION_NS,
             metavar="DURATION",
-            help="Wait no longer than that; the order stands all the same.",
+            help="Maximum time to wait, such as 10m. The order stays in force after it.",
         )
         wait = click.option(
             "--wait/--no-wait",
             default=default,
             show_default=True,
-            help="Wait until it is done." if not default else "Wait for jobs and for room.",
+            help="Wait until the node has left."
+            if default
+            else "Wait until no job is on the node.",
         )
         return wait(timeout(command))
 
@@ -78,7 +80,7 @@ def _waiting(default: bool) -> Callable[[F], F]:
 @node.command()
 @_name
 @_reason
-@click.option("--cancel", "cancel_jobs", is_flag=True, help="Cancel the jobs that run there.")
+@click.option("--cancel", "cancel_jobs", is_flag=True, help="Cancel the jobs that run on the node.")
 @_waiting(default=False)
 @session_command
 def drain(
@@ -89,7 +91,7 @@ def drain(
     wait: bool,
     timeout_ns: int | None,
 ) -> None:
-    """Give a node no new jobs; those that run there go on to their end."""
+    """Start no new jobs on a node. Running jobs continue to their end."""
     with session.connect() as client:
         found = client.drain_node(node_id, reason, cancel_jobs)
         if wait:
@@ -102,7 +104,10 @@ def drain(
 @_reason
 @session_command
 def resume(session: Session, node_id: str, reason: str) -> None:
-    """Take a drain or a leave back, or take in a node again that has left or was forgotten."""
+    """Return a node to service, or readmit a removed node.
+
+    The order cancels a drain or a leave.
+    """
     with session.connect() as client:
         found = client.resume_node(node_id, reason)
     _show(session, found)
@@ -114,10 +119,11 @@ def resume(session: Session, node_id: str, reason: str) -> None:
 @_waiting(default=True)
 @session_command
 def leave(session: Session, node_id: str, reason: str, wait: bool, timeout_ns: int | None) -> None:
-    """Give a node back: no new jobs, and its original limits once the budget has room for them.
+    """Release a node and restore its original power limits.
 
-    It waits for its jobs to end and for room. With --no-wait it leaves now or is refused, with what
-    is missing. A node that has left is charged with its original limits until it is forgotten.
+    The node gets no new jobs. It leaves when its jobs have ended and the budget has room for its
+    original limits. With --no-wait it leaves now, or the command is refused with the missing watts.
+    A node that has left is charged with its original limits until `wattfold node forget`.
     """
     with session.connect() as client:
         found = client.leave_node(node_id, reason, at_once=not wait)
@@ -129,23 +135,29 @@ def leave(session: Session, node_id: str, reason: str, wait: bool, timeout_ns: i
 @node.command()
 @_name
 @_reason
-@click.option("--no-power", is_flag=True, help="It has no power: its watts are free at once.")
 @click.option(
-    "--outside-budget", is_flag=True, help="What it draws from now on is no part of this budget."
+    "--no-power", is_flag=True, help="State that the node has no power. Its watts are free at once."
+)
+@click.option(
+    "--outside-budget",
+    is_flag=True,
+    help="State that the power of the node is no longer part of this budget.",
 )
 @session_command
 def forget(
     session: Session, node_id: str, reason: str, no_power: bool, outside_budget: bool
 ) -> None:
-    """Charge nothing for a node any more, by your word. Its jobs count as lost.
+    """Remove a node from the ledger on your responsibility.
 
-    --no-power is for a node that does not answer because it is off; --outside-budget for one that
-    has left, or is down and fed from elsewhere. A node that was forgotten as without power and
-    answers is shown as returned, and taken in only by `wattfold node resume`.
+    Its jobs are marked as lost. Use --no-power for an unreachable node that is switched off. Use
+    --outside-budget for a node that has left, or that is down and powered from another budget.
+
+    If a node removed with --no-power answers again, it is shown as returned. Only `wattfold node
+    resume` readmits it.
     """
     if no_power == outside_budget:
         raise click.UsageError(
-            "say which is true of the node: --no-power or --outside-budget",
+            "give exactly one of --no-power and --outside-budget",
             click.get_current_context(),
         )
     word = pb.FORGET_WORD_NO_POWER if no_power else pb.FORGET_WORD_OUTSIDE_BUDGET
@@ -155,7 +167,7 @@ def forget(
 
 
 def _drained(seen: pb.Node) -> bool:
-    # What is resident would go with the node, and its job with that.
+    # Residual processes would be lost with the node, and their job with them.
     return not (seen.job_ids or seen.resident_job_ids)
 
 
@@ -165,7 +177,7 @@ def _left(seen: pb.Node) -> bool:
 
 def _jobs_left(seen: pb.Node) -> str:
     there = [*seen.job_ids, *seen.resident_job_ids]
-    return f"jobs there have to end first: {', '.join(there[:10])}"
+    return f"jobs on the node must end first: {', '.join(there[:10])}"
 
 
 def _wait(
@@ -175,7 +187,7 @@ def _wait(
     timeout_ns: int | None,
     obstacle: Callable[[pb.Node], str],
 ) -> pb.Node:
-    """The node once it is so. What it waits for is told, once, where it changes."""
+    """Return the node when ``done`` holds. Each new obstacle is reported once."""
     until_s = time.monotonic() + timeout_ns / 1e9 if timeout_ns else None
     told, pace = "", threading.Event()
     while True:
@@ -183,11 +195,13 @@ def _wait(
         if done(seen):
             return seen
         if seen.duty in (pb.NODE_DUTY_SERVING, pb.NODE_DUTY_OUTSIDE, pb.NODE_DUTY_UNPOWERED):
-            raise CliError(f"node {node_id} is {f.node_duty(seen)}: another order was given")
+            raise CliError(
+                f"node {node_id} is {f.node_duty(seen)} now: another order replaced this one"
+            )
         why = obstacle(seen)
         if until_s is not None and time.monotonic() >= until_s:
             raise CliError(
-                f"node {node_id} is not done in time, the order stands: {why or 'on its way'}"
+                f"timeout for node {node_id}, the order stays in force: {why or 'in progress'}"
             )
         if why and why != told:
             click.echo(f"wattfold: node {node_id} waits: {why}", err=True)
@@ -199,7 +213,7 @@ def _look(client: CoordinatorClient, node_id: str) -> pb.Node:
     for found in client.list_nodes().nodes:
         if found.node_id == node_id:
             return found
-    raise NotFoundError(f"no node {node_id!r} any more")
+    raise NotFoundError(f"node {node_id!r} no longer exists")
 
 
 def _show(session: Session, found: pb.Node) -> None:

@@ -24,12 +24,12 @@ from wattfold.v1 import coordinator_pb2 as pb
 @click.command()
 @session_command
 def nodes(session: Session) -> None:
-    """List nodes: state, cores, caps, power and jobs.
+    """List nodes with their state, cores, caps, power and jobs.
 
-    CAP W and its range are summed over the zones of the node. COMMIT is the most it may draw, base
-    power included, of a node that is in no sum with a + before it; DRAW is measured, by the meter
-    of the whole node where it has one. JOBS also tells which jobs still work on cores that they
-    have lost, how much of late, and what the node is reserved for.
+    CAP W and RANGE W are sums over the power zones of the node. COMMIT W is the maximum power of
+    the node, base power included. A leading + marks a node outside the ledger. DRAW W is measured,
+    by the meter of the whole node if it has one. JOBS also shows recent residual work of jobs on
+    lost cores, and the reservations of the node.
     """
     with session.connect() as client:
         answer = client.list_nodes()
@@ -38,7 +38,7 @@ def nodes(session: Session) -> None:
     elif answer.nodes:
         session.print(_node_table(answer.nodes))
     else:
-        click.echo("No nodes; name them in the configuration of the coordinator.")
+        click.echo("No nodes; list them in the configuration of the coordinator.")
 
 
 def cap_uw(node: pb.Node) -> int:
@@ -47,7 +47,7 @@ def cap_uw(node: pb.Node) -> int:
 
 
 def cpu_count(cpus: str) -> int:
-    """CPUs in a list, zero for one that cannot be read."""
+    """Return the number of CPUs in a list, or zero for an invalid list."""
     try:
         return len(CpuSet.parse(cpus))
     except ValueError:
@@ -96,7 +96,7 @@ def _beside_cores(node: pb.Node) -> list[str]:
     notes = []
     if node.free_memory_bytes < node.memory_bytes:
         free, there = f.memory(node.free_memory_bytes), f.memory(node.memory_bytes)
-        held = f" by {node.memory_mechanism}" if node.memory_mechanism else ", not held"
+        held = f", limits: {node.memory_mechanism}" if node.memory_mechanism else ", no limits"
         notes.append(f"memory {free} of {there} free{held}")
     if node.gpus:
         notes.append(_gpus(node))
@@ -104,9 +104,10 @@ def _beside_cores(node: pb.Node) -> list[str]:
 
 
 def _gpus(node: pb.Node) -> str:
-    """`2 of 4 V100 free, held by cgroup v2`; what is only told can be gone round."""
+    """Return the free GPUs, and whether cgroups enforce their assignment."""
     what = f"{node.gpu_model} GPUs" if node.gpu_model else "GPUs"
-    held = f", held by {node.gpu_access}" if node.gpu_access.startswith("cgroup") else ", not held"
+    enforced = node.gpu_access.startswith("cgroup")
+    held = f", enforced by {node.gpu_access}" if enforced else ", not enforced"
     return f"{what} {len(node.free_gpus)} of {len(node.gpus)} free{held if node.gpu_access else ''}"
 
 
@@ -114,7 +115,7 @@ def _notes(node: pb.Node) -> str:
     notes = [node.message] if node.message else []
     notes += [text for text in (node.duty_reason, node.waits_for) if text]
     if node.outside_uw and node.duty != pb.NODE_DUTY_OUTSIDE:
-        notes.append(f"in no sum, may draw {f.power(node.outside_uw)}")
+        notes.append(f"outside the ledger, may draw {f.power(node.outside_uw)}")
     if node.emulated:
         notes.append("emulated")
     if node.drift_count:
@@ -122,13 +123,13 @@ def _notes(node: pb.Node) -> str:
     notes += _beside_cores(node)
     notes += node.reservations
     if node.overstaying_job_ids:
-        notes.append(f"still running there: {' '.join(node.overstaying_job_ids)}")
+        notes.append(f"without right to the reservation: {' '.join(node.overstaying_job_ids)}")
     if node.resident_job_ids:
         notes.append(f"residual: {' '.join(node.resident_job_ids)}")
     for job_id in dict.fromkeys(core.job_id for core in node.residual if core.alarm):
         cores = [core for core in node.residual if core.job_id == job_id]
         cpus, load = CpuSet.of(core.cpu for core in cores), sum(core.load for core in cores)
-        notes.append(f"{job_id} still on CPUs {cpus}: {load:.2f} cores")
+        notes.append(f"{job_id} has residual work on CPUs {cpus}: {load:.2f} cores")
     for what, cpus_text in (("isolated", node.isolated_cpus), ("offline", node.offline_cpus)):
         if cpus_text:
             notes.append(f"{what} CPUs {cpus_text}")

@@ -1,4 +1,4 @@
-"""`power`: the budget, and what of it is promised and drawn."""
+"""`power`: the budget, the committed power and the measured power."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ def power(session: Session) -> None:
 
 
 def outside(answer: pb.Power) -> str:
-    """What is drawn in no sum, by which nodes, and what that means."""
+    """Describe the power outside the ledger, its nodes, and the excess over the budget."""
     nodes = list(answer.outside_node_ids)
     more = f" and {len(nodes) - 5} more" if len(nodes) > 5 else ""
-    text = f"outside the sum {f.power(answer.outside_uw)} ({', '.join(nodes[:5])}{more})"
+    text = f"outside the ledger {f.power(answer.outside_uw)} ({', '.join(nodes[:5])}{more})"
     if answer.outside_accepted_uw:
         text += f", {f.power(answer.outside_accepted_uw)} of it accepted"
     if answer.over_uw:
@@ -46,22 +46,24 @@ def outside(answer: pb.Power) -> str:
 
 
 def outside_fields(answer: pb.Power) -> list[tuple[str, Cell]]:
-    """What nodes in no sum draw, as fields."""
+    """Return the power of nodes outside the ledger, as fields."""
     fields: list[tuple[str, Cell]] = []
     if answer.outside_uw:
         style = "bold red" if answer.over_uw else "yellow"
-        fields.append(("outside", Styled(outside(answer).removeprefix("outside the sum "), style)))
+        fields.append(
+            ("outside", Styled(outside(answer).removeprefix("outside the ledger "), style))
+        )
     if answer.unheard_node_ids:
         names = ", ".join(answer.unheard_node_ids[:5])
-        fields.append(("never heard of", f"{names}: what they draw is not known"))
+        fields.append(("never contacted", f"{names} (power unknown)"))
     return fields
 
 
 def pending(answer: pb.Power) -> str:
-    """The lower budget on its way, by when it is kept, and what is committed until then."""
+    """Describe the pending lower budget, its deadline and the committed power."""
     by = f.clock(answer.pending_deadline_s)
     return (
-        f"{f.power(answer.pending_budget_uw)}, kept by {by}; "
+        f"{f.power(answer.pending_budget_uw)} by {by}; "
         f"{f.power(answer.committed_uw)} is committed now"
     )
 
@@ -92,35 +94,33 @@ def _power_sheet(answer: pb.Power) -> FieldTable:
         ("policy", f"{answer.policy or f.NONE:>10}"),
     ]
     if answer.emulated_nodes:
-        emulated = (
-            f"{answer.emulated_nodes} of {answer.known_nodes} nodes: no power of theirs is real"
-        )
+        emulated = f"{answer.emulated_nodes} of {answer.known_nodes} nodes; their power is not real"
         fields.append(("emulated", emulated))
     if answer.pending_budget_uw:
-        fields.insert(1, ("going down to", pending(answer)))
+        fields.insert(1, ("pending budget", pending(answer)))
     fields += announced_fields(answer.announced)
     if answer.gpus:
-        owned = f"{answer.gpus_owned} of {answer.gpus} have owners"
+        owned = f"{answer.gpus_owned} of {answer.gpus} in use"
         fields.append(("GPUs", f"{owned}, {f.power(answer.gpus_uw)} above their floors"))
     if answer.levelled_jobs:
-        fields.append(("by levels", _levels(answer)))
+        fields.append(("DRAM and GPU caps", _levels(answer)))
     return field_table(fields + outside_fields(answer))
 
 
 def announced_fields(announced: Iterable[pb.AnnouncedBudget]) -> list[tuple[str, Cell]]:
-    """Budgets to come, one a field."""
+    """Return the announced budgets, one per field."""
     return [(f"announced {one.number}", announced_text(one)) for one in announced]
 
 
 def announced_text(one: pb.AnnouncedBudget) -> Text:
-    """A budget, from when on, from when on caps come down for it, and whether it can be kept."""
+    """Describe a budget, its start, the time when caps are lowered, and its obstacle."""
     from rich.text import Text
 
-    text = Text(f"{f.power(one.budget_uw)} from {moment(one.at_s)} on")
+    text = Text(f"{f.power(one.budget_uw)} from {moment(one.at_s)}")
     if one.from_s < one.at_s:
-        text.append(f"; caps come down from {f.clock(one.from_s)} on")
+        text.append(f"; caps are lowered from {f.clock(one.from_s)}")
     if one.obstacle:
-        text.append(f"; CANNOT BE KEPT: {one.obstacle}", "bold red")
+        text.append(f"; NOT POSSIBLE: {one.obstacle}", "bold red")
     return text
 
 
@@ -130,14 +130,14 @@ def moment(time_s: float) -> str:
 
 
 def _levels(answer: pb.Power) -> str:
-    """By how much levels of jobs hold DRAM off its standing caps, and GPUs below their greatest."""
+    """Describe how far jobs move DRAM caps from the default and GPU caps below the maximum."""
     parts = [
         f"{name} {w_from_uw(beyond_uw):+.1f} W"
         for name, beyond_uw in (("DRAM", answer.dram_beyond_uw), ("GPUs", answer.gpu_beyond_uw))
         if beyond_uw
     ]
     jobs = f"{answer.levelled_jobs} job{'s' if answer.levelled_jobs > 1 else ''}"
-    return f"{', '.join(parts) or 'as they stand'} ({jobs})"
+    return f"{', '.join(parts) or 'unchanged'} ({jobs})"
 
 
 def share(value_uw: int, budget_uw: int) -> str:

@@ -70,7 +70,7 @@ class PowerHistory:
 
 
 def power_graph(history: PowerHistory, width: int, height: int, step_s: float = 1.0) -> list[Text]:
-    """`height` lines of `width` characters; the scale ends at the greatest power shown."""
+    """`height` lines of `width` characters; the scale ends at the highest power shown."""
     columns = history.columns(max(1, width - _LABEL_CELLS), step_s)
     top_uw = max((_greatest(sample) for sample in columns if sample), default=0) or 1
     return [_row(columns, row, height, top_uw) for row in range(height)]

@@ -17,12 +17,12 @@ from wattfold.v1 import coordinator_pb2 as pb
 @click.command()
 @session_command
 def queues(session: Session) -> None:
-    """List queues: priority, time limits, greatest sizes, waits, and their jobs.
+    """List queues with their priorities, limits, waits and jobs.
 
-    LIMIT is of jobs that ask for none, MAX the greatest that is taken. WAIT is how long a job
-    should wait and how long at most; it is told by explain. PREEMPTS are queues of which jobs
-    submitted with --preemptable may be put back to let one of this start. SHARE is what its jobs
-    do with cores that do not say so themselves (submit --share).
+    LIMIT is the time limit of jobs that request none. MAX is the maximum time limit. CORES and
+    NODES are the maximum sizes. WAIT shows the expected and the maximum wait of the queue;
+    `wattfold explain` shows it for each job. PREEMPTS lists the queues that this queue may preempt.
+    Only jobs submitted with --preemptable are preempted. SHARE is the default of `submit --share`.
     """
     with session.connect() as client:
         answer = client.list_queues()
@@ -31,7 +31,7 @@ def queues(session: Session) -> None:
     elif answer.queues:
         session.print(_table(answer.queues))
     else:
-        click.echo("No queues; name them in the configuration of the coordinator.")
+        click.echo("No queues; define them in the configuration of the coordinator.")
 
 
 def _table(listed: Iterable[pb.Queue]) -> PlainTable:

@@ -1,4 +1,4 @@
-"""`reserve`, `reservations`: keeping nodes for some jobs, or for none."""
+"""`reserve`, `reservations`: reservations of nodes for some jobs, or for maintenance."""
 
 from __future__ import annotations
 
@@ -40,42 +40,71 @@ def complete_reservations(
 
 @click.command()
 @click.argument("name", metavar="[NAME]", required=False)
-@click.option("--nodes", type=NAMES, metavar="NODE[,NODE]...", help="These nodes.")
+@click.option("--nodes", type=NAMES, metavar="NODE[,NODE]...", help="Nodes to reserve, by name.")
 @click.option(
     "--count",
     type=click.IntRange(1, 1_000_000),
     metavar="N",
-    help="So many nodes, chosen now: free ones, and those whose jobs end before.",
+    help="Number of nodes to reserve instead. Wattfold selects them now, and prefers nodes in "
+    "service whose jobs end before the start.",
 )
 @click.option(
-    "--features", type=NAMES, metavar="NAME[,NAME]...", help="With --count: that have all of these."
+    "--features",
+    type=NAMES,
+    metavar="NAME[,NAME]...",
+    help="Features that every node selected by --count must have.",
 )
 @click.option(
-    "--start", type=TIME_S, metavar="TIME|+DURATION", help="2027-01-31T18:00, +2h. Default: now."
+    "--start",
+    type=TIME_S,
+    metavar="TIME|+DURATION",
+    help="Start of the reservation, such as 2027-01-31T18:00 or +2h. Default: now.",
 )
-@click.option("--end", type=TIME_S, metavar="TIME|+DURATION", help="When it is over.")
 @click.option(
-    "--duration", type=DURATION_NS, metavar="DURATION", help="How long, instead of --end."
+    "--end",
+    type=TIME_S,
+    metavar="TIME|+DURATION",
+    help="End of the reservation, such as 2027-01-31T18:00 or +6h.",
 )
 @click.option(
-    "--users", type=NAMES, metavar="ACCOUNT[,ACCOUNT]...", help="Only their jobs may name it."
+    "--duration",
+    type=DURATION_NS,
+    metavar="DURATION",
+    help="Length of the reservation, such as 2h, instead of --end.",
 )
-@click.option("--queue", default="", metavar="NAME", help="For all jobs of this queue.")
-@click.option("--maintenance", is_flag=True, help="For no job at all.")
+@click.option(
+    "--users",
+    type=NAMES,
+    metavar="ACCOUNT[,ACCOUNT]...",
+    help="Accounts whose jobs may use the reservation.",
+)
+@click.option(
+    "--queue",
+    default="",
+    metavar="NAME",
+    help="Queue whose jobs may use the reservation without naming it.",
+)
+@click.option(
+    "--maintenance",
+    is_flag=True,
+    help="Reserve the nodes for maintenance: no job may run in the reservation.",
+)
 @click.option(
     "--end-jobs",
     is_flag=True,
-    help="At its start, end the jobs that still run there and have no right to, with their grace "
-    "time; those that can be started again are queued.",
+    help="End jobs that still run on the nodes at the start and have no right to the "
+    "reservation. They get their grace time. Restartable jobs are requeued.",
 )
-@click.option("--reason", default="", metavar="TEXT", help="Why; shown by `wattfold nodes`.")
-@click.option("--list", "listing", is_flag=True, help="The same as `wattfold reservations`.")
+@click.option("--reason", default="", metavar="TEXT", help="Reason, shown by `wattfold nodes`.")
+@click.option(
+    "--list", "listing", is_flag=True, help="List reservations, as `wattfold reservations` does."
+)
 @click.option(
     "--cancel",
     default="",
     metavar="NAME",
     shell_complete=complete_reservations,
-    help="Take this one back.",
+    help="Cancel the reservation of this name.",
 )
 @session_command
 def reserve(
@@ -95,25 +124,26 @@ def reserve(
     listing: bool,
     cancel: str,
 ) -> None:
-    """Keep nodes for some jobs, or for none, from a start to an end. For operators.
+    """Reserve nodes for some jobs, or for maintenance. For operators.
 
-    Jobs run in it that name it (`wattfold submit --reservation NAME`), and those of its queue.
-    Others are started on its nodes only where they end before, by their time limits or else by
-    their estimates. What runs there at its start goes on, but for --end-jobs.
+    A reservation accepts jobs that name it (`wattfold submit --reservation NAME`) and jobs of its
+    queue. Other jobs start on its nodes only if they end before it starts, by their time limits or
+    else by their estimates. Jobs that still run on these nodes at the start continue, unless you
+    give --end-jobs.
 
     For example: wattfold reserve new-kernel --nodes n1,n2 --start +4h --duration 2h --maintenance
     """
     if listing or cancel:
         if name or (listing and cancel):
-            raise _usage("--list and --cancel NAME go alone")
+            raise _usage("--list and --cancel NAME cannot be combined with other arguments")
         _cancel(session, cancel) if cancel else _list(session)
         return
     if not name:
-        raise _usage("give the reservation a name, or --list, or --cancel NAME")
+        raise _usage("give a name for the reservation, or --list, or --cancel NAME")
     if (end is None) == (duration is None):
-        raise _usage("say when it ends: --end, or --duration; one of the two")
+        raise _usage("give the end of the reservation: either --end or --duration")
     if bool(nodes) == bool(count):
-        raise _usage("say which nodes: --nodes, or --count; one of the two")
+        raise _usage("give the nodes of the reservation: either --nodes or --count")
     begin_s = start or time.time()
     request = pb.ReserveRequest(
         name=name,
@@ -136,7 +166,9 @@ def reserve(
     click.echo(f"{made.name} {_time(made.start_at_s)} to {_time(made.end_at_s)} {_which(made)}")
     if made.other_job_ids:
         jobs = " ".join(made.other_job_ids)
-        click.echo(f"wattfold: jobs on its nodes that have no right to it: {jobs}", err=True)
+        click.echo(
+            f"wattfold: jobs on the nodes without a right to the reservation: {jobs}", err=True
+        )
 
 
 @click.command()
@@ -144,7 +176,7 @@ def reserve(
 def reservations(session: Session) -> None:
     """List reservations and maintenance windows that are not over.
 
-    JOBS are those on its nodes now that have a right to be there, OTHERS those that have none.
+    JOBS are jobs on the nodes with a right to the reservation. OTHERS are jobs without this right.
     """
     _list(session)
 
@@ -189,7 +221,7 @@ def _table(listed: Iterable[pb.Reservation]) -> PlainTable:
         add_row(
             table,
             one.name,
-            "begun" if one.begun else "to come",
+            "active" if one.begun else "planned",
             _time(one.start_at_s),
             _time(one.end_at_s),
             _whose(one),

@@ -1,4 +1,4 @@
-"""`watch`: the cluster as it changes, on a screen or as lines."""
+"""`watch`: the state of the cluster as it changes, on a screen or as lines."""
 
 from __future__ import annotations
 
@@ -62,20 +62,20 @@ class _StopFlag:
     default="1s",
     show_default=True,
     metavar="DURATION",
-    help="At most one picture in this time.",
+    help="Minimum time between two snapshots, such as 1s.",
 )
 @click.option(
     "--count",
     type=click.IntRange(min=1),
     metavar="N",
-    help="Print so many pictures as lines, then end.",
+    help="Number of snapshots to print as lines before the command ends.",
 )
 @session_command
 def watch(session: Session, interval_ns: int, count: int | None) -> None:
     """Watch power, nodes and jobs as they change.
 
-    q or Ctrl-C ends it. When standard output is no terminal, with --count or with --json, every
-    picture is printed as text or as one line of JSON.
+    Press q or Ctrl-C to quit. With --count or --json, or if standard output is not a terminal,
+    every snapshot is printed as text or as one line of JSON.
     """
     console = session.console()
     interactive = console.is_terminal and not console.is_dumb_terminal and sys.stdin.isatty()
@@ -101,7 +101,9 @@ def _print_views(
         sys.stdout.flush()
         if printed == count:
             return
-    raise UnreachableError(f"the coordinator at {client.address} ended the stream; run it again")
+    raise UnreachableError(
+        f"the coordinator at {client.address} ended the stream; run the command again"
+    )
 
 
 def _show_screen(console: Console, client: CoordinatorClient, interval_ns: int) -> None:

@@ -22,7 +22,7 @@ from wattfold.v1 import coordinator_pb2 as pb
 
 ESCAPE = b"\x1b"
 _SEQUENCE = re.compile(rb"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|O.)")
-"""Arrows, function keys and the like; Escape alone is none (ECMA-48)."""
+"""Arrow keys, function keys and similar sequences, but not Escape alone (ECMA-48)."""
 SEQUENCE_S = 0.05
 """The rest of a key of several bytes comes within this time; Escape alone has none."""
 RETRY_S = 1.0
@@ -133,7 +133,7 @@ def _read_keys(descriptor: int, wake: int, events: Events) -> None:
             pressed += os.read(descriptor, 64)
         if not pressed:
             return
-        # A full queue means the screen is behind; losing a key press then harms nobody.
+        # A full queue means the screen is behind; a lost key press then does no harm.
         with contextlib.suppress(queue.Full):
             for key in _SEQUENCE.sub(b"", pressed).decode("utf-8", "replace"):
                 events.put_nowait(Key(key))

@@ -1,4 +1,4 @@
-"""What `watch` shows: from the pictures of the cluster received so far to lines of a given size.
+"""The screen of `watch`: lines of a given size from the snapshots of the cluster so far.
 
 Draws only; reading the stream and the keys is done elsewhere. Never more lines than the terminal
 has: nodes and jobs that do not fit are counted.
@@ -33,11 +33,11 @@ _NODE_CELLS = 46
 """Columns of a node's line without its core map."""
 _LEAST_MAP_CELLS = 12
 _NARROW = 72
-"""Below so many columns the queue leaves out the caps and what is left."""
+"""Width below which the queue omits the caps and the remaining times, in columns."""
 
 
 class WatchScreen:
-    """The newest picture, the past of the power, and the jobs that ended lately."""
+    """The newest snapshot, the history of the power, and the jobs that ended recently."""
 
     def __init__(self, address: str, how_to_stop: str = "q quits") -> None:
         self._address = address
@@ -86,7 +86,7 @@ class WatchScreen:
             line.append("  emulated power", style="not bold magenta")
         if self._view.power.pending_budget_uw:
             going = f.power(self._view.power.pending_budget_uw)
-            line.append(f"  budget going down to {going}", style="not bold yellow")
+            line.append(f"  budget is lowered to {going}", style="not bold yellow")
         if self._view.power.over_uw:
             line.append(f"  OVER BY {f.power(self._view.power.over_uw)}", style="bold red")
         if not self._trouble:

@@ -1,4 +1,4 @@
-"""What was odd about a log, as a table and for programs."""
+"""The invalid rows of a log, as a table and for programs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _LINES_IN_JSON = 10
 def odd_row_table(report: OddRowReport) -> PlainTable:
     """One line a rule that found something."""
     table = plain_table(
-        left("ODD ROWS"),
+        left("INVALID ROWS"),
         right("FOUND"),
         right("REPAIRED"),
         right("DROPPED"),

@@ -1,6 +1,6 @@
 """`wattfold workload`: logs of jobs, described, converted, generated, fetched, collected.
 
-These commands need no coordinator, but for the one that collects its jobs.
+These commands need no coordinator, except `collect`.
 """
 
 from __future__ import annotations
@@ -25,4 +25,4 @@ class _WorkloadGroup(LazyGroup):
 
 @click.group(cls=_WorkloadGroup)
 def workload() -> None:
-    """Describe, convert, generate, fetch and collect logs of jobs (Standard Workload Format)."""
+    """Describe, convert, generate, fetch and collect job logs."""

@@ -1,4 +1,4 @@
-"""`wattfold workload collect`: the jobs that have run here, as a log to simulate."""
+"""`wattfold workload collect`: the jobs that have run here, as a log for simulations."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ STATUS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Site:
-    """What the header and the sizes need of the nodes."""
+    """Data of the nodes for the header and the sizes."""
 
     nodes: int
     cores: int
     """Cores of all nodes."""
     each: int
-    """Cores of a node; jobs on whole nodes have so many of each."""
+    """Cores of a node, which a job on whole nodes has of each node."""
 
 
 @click.command()
@@ -46,17 +46,20 @@ class Site:
     "--procs-per-node",
     type=click.IntRange(1),
     metavar="N",
-    help="What a whole node counts, where nodes differ. Default: its cores.",
+    help="Number of processors that a whole node counts, if nodes differ. Default: the cores of "
+    "a node.",
 )
 @session_command
 def collect(session: Session, target: Path, procs_per_node: int | None) -> None:
-    """Write the jobs that the coordinator knows to have run as the log OUT.
+    """Write the jobs that have run here to the log OUT.
 
-    Sizes are in cores (of resizable jobs those held on average), requested times the users'
-    estimates or else limits, users and programs are numbers. Jobs that have not ended, or ended
-    without a start, are left out; of a job that was started again the last start counts. Programs,
-    queues and what was used are those of your own jobs, and of all for operators.
-    `wattfold simulate --log OUT` then tells what another policy would have done.
+    Use the log to simulate other policies: wattfold simulate --log OUT
+
+    Sizes are in cores; for resizable jobs they are the average number of cores. The requested time
+    is the estimate of the user, or else the time limit. Users and programs are numbers. Jobs that
+    have not ended or never started are left out. For a job with several attempts, only the last
+    attempt counts. Programs, queues and usage are included for your own jobs. Operators get them
+    for all jobs.
     """
     from wattfold.coordinator.simulation.workloads.swf_writer import write_swf
 
@@ -73,18 +76,18 @@ def collect(session: Session, target: Path, procs_per_node: int | None) -> None:
         session.print_json(told | {"procs_per_node": site.each})
         return
     click.echo(f"{len(workload)} jobs written to {target}, {left_out} left out")
-    click.echo(f"Simulate whole nodes with --nodes {site.nodes} --procs-per-node {site.each}.")
+    click.echo(f"To simulate whole nodes, use --nodes {site.nodes} --procs-per-node {site.each}.")
 
 
 def site_of(nodes: Sequence[pb.Node], procs_per_node: int | None) -> Site:
     """The nodes together. Raises BadRequestError where a whole node is no one number of cores."""
     cores = [len(CpuSet.parse(node.cpus)) for node in nodes if node.cpus]
     if not cores:
-        raise BadRequestError("no node is known, so that sizes in nodes have no meaning")
+        raise BadRequestError("no node is known, so sizes in nodes cannot be converted to cores")
     if len(set(cores)) > 1 and procs_per_node is None:
         raise BadRequestError(
-            f"nodes have {min(cores)} to {max(cores)} cores; say with --procs-per-node what a "
-            "whole node is to count"
+            f"nodes have {min(cores)} to {max(cores)} cores; give the number of processors that a "
+            "whole node counts with --procs-per-node"
         )
     return Site(nodes=len(cores), cores=sum(cores), each=procs_per_node or cores[0])
 
@@ -96,7 +99,7 @@ def workload_of(jobs: Sequence[pb.Job], site: Site) -> Workload:
 
     ran = [job for job in jobs if job.state in STATUS and job.started_at_s]
     if not ran:
-        raise BadRequestError("no job has run and ended yet")
+        raise BadRequestError("no job has started and ended yet")
     ran.sort(key=lambda job: job.submitted_at_s)
     zero_s = int(ran[0].submitted_at_s)
     procs = [_procs(job, site) for job in ran]
@@ -118,7 +121,7 @@ def workload_of(jobs: Sequence[pb.Job], site: Site) -> Workload:
 
 
 def _procs(job: pb.Job, site: Site) -> int:
-    """Cores it asked for; of a range those it held on average, which is what is known."""
+    """Return the requested cores of a job, or for a range the average number of its cores."""
     spec = job.spec
     unit = site.each if spec.unit == pb.SIZE_UNIT_NODES else max(spec.unit_cores, 1)
     least, most = spec.size_min * unit, spec.size_max * unit

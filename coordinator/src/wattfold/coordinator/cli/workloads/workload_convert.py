@@ -1,4 +1,4 @@
-"""`wattfold workload convert`: a log with odd rows treated, jobs chosen, scales changed."""
+"""`wattfold workload convert`: treat invalid rows of a log, select jobs, change scales."""
 
 from __future__ import annotations
 
@@ -33,31 +33,60 @@ def _choice_options(command: F) -> F:
             "--statuses",
             type=INTEGERS,
             metavar="N,N,...",
-            help="Jobs of these statuses (field 11).",
-        ),
-        click.option("--users", type=INTEGERS, metavar="N,N,...", help="Jobs of these users."),
-        click.option("--queues", type=INTEGERS, metavar="N,N,...", help="Jobs of these queues."),
-        click.option(
-            "--partitions", type=INTEGERS, metavar="N,N,...", help="Jobs of these partitions."
-        ),
-        click.option("--sizes", type=RANGE, metavar="MIN-MAX", help="Jobs of these sizes."),
-        click.option("--ids", type=RANGE, metavar="MIN-MAX", help="Jobs with these ids."),
-        click.option("--from-id", type=click.IntRange(0), metavar="ID", help="From this job on."),
-        click.option(
-            "--from-time", type=float, metavar="SECONDS", help="Submitted at this time or later."
+            help="Statuses of the jobs to select (field 11).",
         ),
         click.option(
-            "--to-time", type=float, metavar="SECONDS", help="Submitted before this time."
+            "--users",
+            type=INTEGERS,
+            metavar="N,N,...",
+            help="Users of the jobs to select, by number.",
+        ),
+        click.option(
+            "--queues",
+            type=INTEGERS,
+            metavar="N,N,...",
+            help="Queues of the jobs to select, by number.",
+        ),
+        click.option(
+            "--partitions",
+            type=INTEGERS,
+            metavar="N,N,...",
+            help="Partitions of the jobs to select, by number.",
+        ),
+        click.option(
+            "--sizes", type=RANGE, metavar="MIN-MAX", help="Range of sizes of the jobs to select."
+        ),
+        click.option(
+            "--ids", type=RANGE, metavar="MIN-MAX", help="Range of IDs of the jobs to select."
+        ),
+        click.option(
+            "--from-id", type=click.IntRange(0), metavar="ID", help="ID of the first job to select."
+        ),
+        click.option(
+            "--from-time",
+            type=float,
+            metavar="SECONDS",
+            help="Earliest submission time of the jobs to select, in seconds of the log.",
+        ),
+        click.option(
+            "--to-time",
+            type=float,
+            metavar="SECONDS",
+            help="End of the submission times to select, in seconds of the log. This time is "
+            "excluded.",
         ),
         click.option(
             "--first",
             type=click.IntRange(0),
             default=0,
             metavar="INDEX",
-            help="Leave out so many of the jobs chosen by all other options.",
+            help="Number of selected jobs to skip, after all other options.",
         ),
         click.option(
-            "--count", type=click.IntRange(0), metavar="N", help="At most so many jobs after that."
+            "--count",
+            type=click.IntRange(0),
+            metavar="N",
+            help="Maximum number of jobs after --first.",
         ),
     ):
         command = option(command)
@@ -68,20 +97,28 @@ def _scale_options(command: F) -> F:
     """Options that change what is chosen."""
     for option in (
         click.option(
-            "--from-zero", is_flag=True, help="First submission at time zero, after all else."
-        ),
-        click.option("--exact", is_flag=True, help="Every job asks for exactly the time it runs."),
-        click.option(
-            "--max-size", type=click.IntRange(1), metavar="N", help="Cut larger jobs to this size."
+            "--from-zero",
+            is_flag=True,
+            help="Shift the first submission to time zero, after all other changes.",
         ),
         click.option(
-            "--gamma", type=float, metavar="G", help="Multiply the times between arrivals."
+            "--exact", is_flag=True, help="Set the requested time of every job to its run time."
+        ),
+        click.option(
+            "--max-size",
+            type=click.IntRange(1),
+            metavar="N",
+            help="Maximum size. Larger jobs are cut to it; their run time stays the same.",
+        ),
+        click.option(
+            "--gamma", type=float, metavar="G", help="Factor for the times between arrivals."
         ),
         click.option(
             "--procs-per-node",
             type=click.IntRange(1),
             metavar="N",
-            help="Count whole nodes of so many processors, before all else.",
+            help="Number of processors per node. Sizes then count whole nodes. Applied before "
+            "all other changes.",
         ),
     ):
         command = option(command)
@@ -98,17 +135,18 @@ def _scale_options(command: F) -> F:
     "annotations_path",
     type=LOG_FILE,
     metavar="FILE",
-    help="Also write power and malleability of every job, drawn as in PARM's evaluation, as CSV.",
+    help="CSV file for the power and the malleability of every job, drawn as in the evaluation "
+    "of PARM.",
 )
 @click.option(
     "--requests",
     "requests_path",
     type=LOG_FILE,
     metavar="FILE",
-    help="Also write what a unit of every job asks for, of logs that say so, as CSV.",
+    help="CSV file for the requests of each unit of the jobs, if the log has them.",
 )
 @click.option(
-    "--seed", type=click.IntRange(0), default=0, show_default=True, help="Of the annotations."
+    "--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed for the annotations."
 )
 @odd_row_options
 @session_command
@@ -124,11 +162,12 @@ def convert(
     odd_rows_path: Path | None,
     **options: Any,
 ) -> None:
-    """Write the log IN as OUT: odd rows treated, jobs chosen, scales changed.
+    """Convert the log IN to OUT.
 
-    IN is in the Standard Workload Format or a trace of jobs of units (PA-HPC-SIM), plain or gzip;
-    OUT is in the former, and packed if its name ends in .gz. The header of IN is kept, with a note
-    of the options.
+    The options treat invalid rows, select jobs and change scales. IN is in the Standard Workload
+    Format or a PA-HPC-SIM trace of jobs of units, plain or gzip. OUT is in the Standard Workload
+    Format, compressed if its name ends in .gz. OUT keeps the header of IN, with a note of the
+    options.
     """
     from wattfold.coordinator.cli.workloads.odd_row_tables import odd_row_counts, odd_row_table
     from wattfold.coordinator.simulation.workloads.annotations import annotate, write_annotations

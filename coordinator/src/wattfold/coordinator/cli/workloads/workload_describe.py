@@ -1,4 +1,4 @@
-"""`wattfold workload describe`: what is in a log, and what is odd about it."""
+"""`wattfold workload describe`: statistics of a log, and its invalid rows."""
 
 from __future__ import annotations
 
@@ -43,7 +43,8 @@ _BAR_WIDTH = 40
     "--procs",
     type=click.IntRange(1),
     metavar="N",
-    help="Processors of the machine. Default: those the header states.",
+    help="Number of processors of the machine. Default: the number in the header, or else the "
+    "size of the largest job.",
 )
 @odd_row_options
 @session_command
@@ -55,11 +56,10 @@ def describe(
     exceptions: Sequence[tuple[Rule, Treatment]],
     odd_rows_path: Path | None,
 ) -> None:
-    """Show jobs, load, sizes, run times and odd rows of a log.
+    """Show jobs, load, sizes, run times and invalid rows of a log.
 
-    FILE is in the Standard Workload Format or a trace of jobs of units (PA-HPC-SIM), plain or gzip.
-    Sizes of the latter count units. The figures are those after the odd rows
-    were treated.
+    FILE is in the Standard Workload Format or a PA-HPC-SIM trace of jobs of units, plain or gzip.
+    The sizes of a trace count units. The statistics are taken after the treatment of invalid rows.
     """
     from wattfold.coordinator.cli.workloads.odd_row_tables import odd_row_table
     from wattfold.coordinator.simulation.workloads.log_reader import read_log
@@ -86,7 +86,7 @@ def describe(
     if read.report.rows:
         session.print(odd_row_table(read.report))
     else:
-        click.echo("No odd rows.")
+        click.echo("No invalid rows.")
 
 
 def _fields(file: Path, summary: Summary, read: ReadLog) -> FieldTable:
@@ -111,7 +111,7 @@ def _fields(file: Path, summary: Summary, read: ReadLog) -> FieldTable:
         fields.append(("Queues", ", ".join(printable(name) for name in read.queue_names)))
     if read.requests:
         shapes = len(set(read.requests.values()))
-        fields.append(("Units", f"{shapes} kinds, by cores, memory, GPUs and features"))
+        fields.append(("Units", f"{shapes} kinds (cores, memory, GPUs and features)"))
     if report.array_elements:
         fields.append(("Array elements", str(report.array_elements)))
     return field_table([(key, value) for key, value in fields])
@@ -124,9 +124,9 @@ def _spreads(summary: Summary) -> PlainTable:
         left(""),
         right("KNOWN"),
         right("MEAN"),
-        right("LEAST"),
+        right("MIN"),
         *(right(f"{quantile:.0%}") for quantile in QUANTILES),
-        right("GREATEST"),
+        right("MAX"),
     )
 
     def row(title: str, spread: Spread, text: Any) -> None:

@@ -1,4 +1,4 @@
-"""`wattfold workload fetch`: logs from the Parallel Workloads Archive."""
+"""`wattfold workload fetch`: download logs from the Parallel Workloads Archive."""
 
 from __future__ import annotations
 
@@ -37,24 +37,23 @@ def parse_sum(text: str) -> str:
     metavar="DIR",
     help="Folder for the log. Default: WATTFOLD_WORKLOADS.",
 )
-@click.option(
-    "--mirror", default=BASE_URL, metavar="URL", help="A copy of the archive to fetch from."
-)
+@click.option("--mirror", default=BASE_URL, metavar="URL", help="Address of a copy of the archive.")
 @click.option(
     "--checksum",
     "expected",
     type=Parsed("sum", parse_sum),
     metavar="SUM",
-    help="The SHA-256 sum to expect.",
+    help="Expected SHA-256 sum of the log, 64 hexadecimal digits.",
 )
 @session_command
 def fetch(
     session: Session, name: str | None, folder: Path | None, mirror: str, expected: str | None
 ) -> None:
-    """Fetch a log of the Parallel Workloads Archive, or list those that have a name.
+    """Download a log of the Parallel Workloads Archive.
 
-    An interrupted fetch goes on where it stopped. The archive publishes no checksums: the SHA-256
-    sum of a log is learnt at its first fetch, kept next to it, and checked from then on.
+    Without a name, the known logs are listed. An interrupted download resumes where it stopped. The
+    archive publishes no checksums. The SHA-256 sum of a log is stored next to it at the first
+    download, and checked from then on.
     """
     from wattfold.coordinator.simulation.workloads.archive import ARCHIVE
 
@@ -63,9 +62,11 @@ def fetch(
         return
     log = ARCHIVE.get(name.lower())
     if log is None:
-        raise NotFoundError(f"no log of that name: {name!r}; `wattfold workload fetch` lists them")
+        raise NotFoundError(
+            f"no log with the name {name!r}; `wattfold workload fetch` lists the known logs"
+        )
     if folder is None:
-        raise BadRequestError("name a folder with --to DIR or WATTFOLD_WORKLOADS")
+        raise BadRequestError("no folder for the log; give it with --to DIR or WATTFOLD_WORKLOADS")
     if not folder.is_dir():
         raise BadRequestError(f"no such folder: {folder}")
     fetched = _fetched(session, log, folder, mirror, expected)
@@ -82,8 +83,8 @@ def fetch(
         )
         return
     if fetched.learnt:
-        warn(f"no checksum of {log.name} was known; learnt {fetched.sha256}")
-    done = "is there" if fetched.was_there else "fetched"
+        warn(f"no checksum of {log.name} was known; stored {fetched.sha256}")
+    done = "already exists" if fetched.was_there else "downloaded"
     click.echo(f"{fetched.path} {done}: {fetched.size} bytes, SHA-256 {fetched.sha256}")
 
 

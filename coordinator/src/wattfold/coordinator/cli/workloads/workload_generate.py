@@ -27,40 +27,61 @@ _OPTIONS_OF = {
 @click.command()
 @click.argument("model", type=click.Choice(list(_OPTIONS_OF)))
 @click.argument("target", metavar="OUT", type=LOG_FILE)
-@click.option("--jobs", type=click.IntRange(1, 10_000_000), default=1000, show_default=True)
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
+@click.option(
+    "--jobs",
+    type=click.IntRange(1, 10_000_000),
+    default=1000,
+    show_default=True,
+    help="Number of jobs to generate.",
+)
+@click.option(
+    "--seed",
+    type=click.IntRange(0),
+    default=0,
+    show_default=True,
+    help="Seed of the generator. The same seed always gives the same file.",
+)
 @click.option(
     "--procs",
     type=click.IntRange(1),
     metavar="N",
-    help="Processors of the machine. Default: 128 for lublin, 64 for poisson.",
+    help="Number of processors of the machine. Default: 128 for lublin, 64 for poisson.",
 )
 @click.option(
     "--kind",
     type=click.Choice([kind.value for kind in LublinKind]),
-    help="lublin: one set of constants for all jobs (combined, the default), one of the two "
-    "kinds, or both kinds merged.",
+    help="Kind of jobs, for lublin. combined: one set of constants for all jobs. batch or "
+    "interactive: only this kind. both: both kinds, merged. Default: combined.",
 )
 @click.option(
     "--overestimate",
     type=float,
     metavar="F",
-    help="lublin: users ask for run time times U[1, F]. Default: no requested times.",
+    help="Overestimation by users, for lublin: the requested time is the run time multiplied by "
+    "a random factor from 1 to F. Default: no requested times.",
 )
 @click.option(
-    "--load", type=float, metavar="L", help="poisson: arrival rate times mean service time."
+    "--load",
+    type=float,
+    metavar="L",
+    help="Load, for poisson: arrival rate times mean service time.",
 )
 @click.option(
-    "--mean", type=float, metavar="SECONDS", help="poisson: mean time on all processors. [64.5]"
+    "--mean",
+    type=float,
+    metavar="SECONDS",
+    help="Mean run time on all processors in seconds, for poisson. Default: 64.5.",
 )
-@click.option("--sigma", type=float, help="poisson: variance of the parallelism (Downey). [0.5]")
-@click.option("--like", type=LOG_FILE, metavar="LOG", help="refitted: the log to fit.")
+@click.option(
+    "--sigma", type=float, help="Variance of the parallelism (Downey), for poisson. Default: 0.5."
+)
+@click.option("--like", type=LOG_FILE, metavar="LOG", help="Log to fit, for refitted.")
 @click.option(
     "--annotations",
     "annotations_path",
     type=LOG_FILE,
     metavar="FILE",
-    help="Also write power and malleability of every job as CSV.",
+    help="CSV file for the power and the malleability of every job.",
 )
 @session_command
 def generate(
@@ -72,12 +93,12 @@ def generate(
     annotations_path: Path | None,
     **options: Any,
 ) -> None:
-    """Write jobs drawn from MODEL as the log OUT.
+    """Generate jobs from MODEL and write them to the log OUT.
 
-    lublin: Lublin and Feitelson (2003). poisson: random arrivals and exponential lengths as in
-    Kale, Kumar and DeSouza (2002). refitted: the forms of Cirne and Berman (2001) fitted to a log.
-    cirne: the same forms for 1024 nodes, as in D'Amico et al. (2019); sizes are whole nodes.
-    One seed gives one file.
+    The model lublin is by Lublin and Feitelson (2003). The model poisson has random arrivals and
+    exponential lengths, as in Kale, Kumar and DeSouza (2002). The model refitted fits the
+    distributions of Cirne and Berman (2001) to a log. The model cirne uses the same distributions
+    for 1024 nodes, as in D'Amico et al. (2019); its sizes are whole nodes.
     """
     from wattfold.coordinator.simulation.workloads.annotations import annotate, write_annotations
     from wattfold.coordinator.simulation.workloads.swf_writer import write_swf
@@ -85,7 +106,7 @@ def generate(
     given = {name: value for name, value in options.items() if value is not None}
     strange = sorted(set(given) - _OPTIONS_OF[model])
     if strange:
-        raise BadRequestError(f"--{strange[0]} has no meaning for the model {model}")
+        raise BadRequestError(f"--{strange[0]} does not apply to the model {model}; omit it")
     with expected_failures():
         workload, annotations = _generated(model, jobs, seed, given)
         write_swf(workload, target)

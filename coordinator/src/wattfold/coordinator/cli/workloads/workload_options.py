@@ -1,4 +1,4 @@
-"""What the commands on workloads share: options on odd rows, their record, failures."""
+"""Common parts of the workload commands: options for invalid rows, their record, failures."""
 
 from __future__ import annotations
 
@@ -54,7 +54,8 @@ def odd_row_options(command: F) -> F:
             "odd_rows_path",
             type=LOG_FILE,
             metavar="FILE",
-            help="Write a CSV line for every odd row: line, rule, outcome, field, value.",
+            help="CSV file for the invalid rows, with line, rule, outcome, field and value of "
+            "each.",
         ),
         click.option(
             "--rule",
@@ -62,14 +63,15 @@ def odd_row_options(command: F) -> F:
             type=Parsed("rule", parse_exception),
             multiple=True,
             metavar="RULE=TREATMENT",
-            help="Another treatment for one rule, for example zero-run=skip. May be repeated.",
+            help="Treatment of invalid rows by one rule, for example zero-run=skip. May be "
+            "repeated.",
         ),
         click.option(
             "--on-odd",
             type=click.Choice([item.value for item in Treatment]),
             default=Treatment.REPAIR.value,
             show_default=True,
-            help="What is done about rows that are not as they should be.",
+            help="Treatment of invalid rows.",
         ),
     ):
         command = option(command)

@@ -1,4 +1,4 @@
-"""What `policies.andreas` says of itself."""
+"""Description of `policies.andreas`."""
 
 from __future__ import annotations
 
@@ -56,18 +56,18 @@ def _made(values: Values) -> Policy:
 
 DESCRIPTION = Description(
     name="andreas",
-    title="GPU training jobs by due dates and energy costs, pre-empted and moved as that pays",
-    audience="sites whose GPU nodes train models for people who want them by a date",
+    title="GPU training jobs by due dates and energy costs, with preemption and migration",
+    audience="sites with GPU nodes for training jobs that have due dates",
     citation=(
         "F. Filippini, D. Ardagna, M. Lattuada, E. Amaldi, M. Ciavotta, M. Riedl, K. Materka, P. "
         "Skrzypek, F. Magugliani, M. Cicala: ANDREAS, Artificial intelligence traiNing scheDuler "
-        "foR accElerAted resource clusterS. FiCloud 2021. Ruin and recreate, prices that change "
-        "and levels of GPUs are not theirs."
+        "foR accElerAted resource clusterS. FiCloud 2021. Ruin and recreate, variable prices and "
+        "GPU limits are additions."
     ),
     variants=(
         Variant(
             name="andreas",
-            title="randomised greedy, then ruin and recreate, over all training jobs at a time",
+            title="randomised greedy search with ruin and recreate, over all training jobs",
             service=_made,
         ),
     ),
@@ -78,16 +78,15 @@ DESCRIPTION = Description(
             default=100.0,
             low=0.0,
             high=1e6,
-            help="worst-case tardiness of jobs that are postponed, in times of other tardiness; "
-            "where postponed = next it does not count",
+            help="weight of the worst-case tardiness of postponed jobs, relative to other "
+            "tardiness; not used if postponed = next",
         ),
         PolicySetting(
             key="postponed",
             default="next",
             choices=("next", "worst"),
-            help="what counts of a job that is postponed: worst = its slowest run after H, times "
-            "rho, as in the paper; next = its fastest run after H, as all "
-            "other tardiness",
+            help="tardiness of a postponed job: worst = of its slowest run after H, times rho, "
+            "as in the paper; next = of its fastest run after H, with normal weight",
         ),
         PolicySetting(
             key="interval_s",
@@ -95,30 +94,30 @@ DESCRIPTION = Description(
             low=1.0,
             high=86_400.0,
             unit="s",
-            help="all is planned anew so long after the last time, if nothing happens before (H)",
+            help="maximum time between two plans if no event occurs (H)",
         ),
         PolicySetting(
             key="energy",
             default="nodes",
             choices=("nodes", "jobs"),
-            help="what energy counts: nodes = of each node until its last job ends, and what jobs "
-            "add to it; jobs = of each job as if it had its node to itself, as in the paper",
+            help="energy in the objective: nodes = each node until its last job ends, and what "
+            "its jobs add; jobs = each job as if alone on its node, as in the paper",
         ),
         PolicySetting(
             key="others",
             default=1.0,
             low=0.0,
             high=1.0,
-            help="with energy = jobs: the share of its energy costs that counts of a job that is "
-            "not the first to end on its node; 0 in the paper",
+            help="with energy = jobs: fraction of the energy costs that counts for jobs that are "
+            "not the first to end on their node; 0 in the paper",
         ),
         PolicySetting(
             key="haste",
             default=0.001,
             low=0.0,
             high=1.0,
-            help="share of the cost of its tardiness that every second until its end counts, late "
-            "or not: what is done early leaves GPUs to those that come; 0 in the paper",
+            help="cost of each second until a job ends, late or not, as a fraction of its "
+            "tardiness cost, so that GPUs are free early for later jobs; 0 in the paper",
         ),
         PolicySetting(
             key="restart_s",
@@ -126,35 +125,37 @@ DESCRIPTION = Description(
             low=0.0,
             high=86_400.0,
             unit="s",
-            help="what a pre-emption costs a job of which nothing was learnt",
+            help="cost of a preemption for a job whose restart time has not been learnt",
         ),
         PolicySetting(
             key="gpu_levels",
             default=1,
             low=1,
             high=8,
-            help="limits of GPUs to choose among, from half of the greatest up; 1 = the greatest",
+            help="number of GPU limits to choose from, from half of the maximum up; 1 = the "
+            "maximum only",
         ),
         PolicySetting(
             key="passes",
             default=100,
             low=1,
             high=100_000,
-            help="greedy passes (MaxIt; 1000 in the paper)",
+            help="number of greedy passes (MaxIt; 1000 in the paper)",
         ),
         PolicySetting(
             key="attempts",
             default=10_000,
             low=0,
             high=1_000_000,
-            help="plans that are ruined and recreated after that; 0 = the search of the paper",
+            help="number of ruin-and-recreate steps after the greedy passes; 0 = the search of "
+            "the paper",
         ),
         PolicySetting(
             key="seed",
             default=1,
             low=0,
             high=1_000_000,
-            help="what the search draws its changes from",
+            help="seed of the search",
         ),
     ),
 )

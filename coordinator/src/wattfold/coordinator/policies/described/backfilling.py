@@ -1,4 +1,4 @@
-"""What `policies.fifo_easy` says of itself."""
+"""Description of `policies.fifo_easy`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ PASS_SETTINGS = (
         default=0,
         low=0,
         high=1_000_000,
-        help="jobs at the front of the queue that EASY looks at in a pass of backfilling; 0 = all",
+        help="number of jobs at the head of the queue that EASY considers in one backfilling "
+        "pass; 0 = all",
         places=(Place.SIMULATOR,),
     ),
     PolicySetting(
@@ -27,7 +28,8 @@ PASS_SETTINGS = (
         low=0.0,
         high=86_400.0,
         unit="s",
-        help="between two passes of EASY's backfilling jobs start only in order; 0 = at once",
+        help="time between two backfilling passes of EASY, between which jobs start only in "
+        "order; 0 = backfill at every event",
         places=(Place.SIMULATOR,),
     ),
 )
@@ -41,8 +43,8 @@ def _made(values: Values, *, backfill: bool) -> Policy:
 
 DESCRIPTION = Description(
     name="fifo",
-    title="in order of priority and submission, every job at the greatest cap",
-    audience="a site without power management, as what others are compared with",
+    title="jobs in order of priority and submission, all at the maximum cap",
+    audience="comparison with a site without power management",
     citation=(
         "D. A. Lifka: The ANL/IBM SP Scheduling System. JSSPP 1995. A. W. Mu'alem, D. G. "
         "Feitelson: Utilization, Predictability, Workloads, and User Runtime Estimates in "
@@ -51,7 +53,7 @@ DESCRIPTION = Description(
     variants=(
         Variant(
             name="fifo-easy",
-            title="FIFO with EASY backfill at the greatest cap",
+            title="FIFO with EASY backfill at the maximum cap",
             service=lambda values: _made(values, backfill=True),
             pool=Pool.EASY,
             simulated_as="easy",
@@ -59,7 +61,7 @@ DESCRIPTION = Description(
         ),
         Variant(
             name="fifo",
-            title="FIFO without backfill at the greatest cap",
+            title="FIFO without backfill at the maximum cap",
             service=lambda values: _made(values, backfill=False),
             pool=Pool.FCFS,
             simulated_as="fcfs",
@@ -71,7 +73,7 @@ DESCRIPTION = Description(
             key="size",
             default="max",
             choices=("min", "max"),
-            help="which end of a range counts as asked for",
+            help="end of the size range that a job gets",
         ),
         *PASS_SETTINGS,
     ),

@@ -1,4 +1,4 @@
-"""What `policies.conservative` says of itself."""
+"""Description of `policies.conservative`."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def _made(values: Values) -> Policy:
 
 DESCRIPTION = Description(
     name="conservative",
-    title="every waiting job is promised a start, which no later job delays",
-    audience="a site whose users are to know when their jobs start",
+    title="conservative backfill: every waiting job has a promised start that no later job delays",
+    audience="sites whose users need to know when their jobs start",
     citation=(
         "A. W. Mu'alem, D. G. Feitelson: Utilization, Predictability, Workloads, and User Runtime "
         "Estimates in Scheduling the IBM SP2 with Backfilling. IEEE TPDS 12(6), 2001."
@@ -33,7 +33,7 @@ DESCRIPTION = Description(
     variants=(
         Variant(
             name="conservative",
-            title="a promised start for every waiting job, at the greatest cap",
+            title="conservative backfill with promised starts, at the maximum cap",
             service=_made,
             pool=Pool.CONSERVATIVE,
             starves_nobody=True,
@@ -44,7 +44,7 @@ DESCRIPTION = Description(
             key="size",
             default="max",
             choices=("min", "max"),
-            help="which end of a range counts as asked for",
+            help="end of the size range that a job gets",
         ),
         PolicySetting(
             key="promises",
@@ -52,7 +52,8 @@ DESCRIPTION = Description(
             low=1,
             high=PROMISES_MAX,
             places=(Place.SERVICE,),
-            help="so many jobs of the queue are promised a start; those behind start early or wait",
+            help="number of jobs at the head of the queue with a promised start; later jobs are "
+            "backfilled or wait",
         ),
     ),
 )

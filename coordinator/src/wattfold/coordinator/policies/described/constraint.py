@@ -1,4 +1,4 @@
-"""What `policies.constraint` says of itself."""
+"""Description of `policies.constraint`."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _made(values: Values) -> Policy:
 
 
 def planning(values: Values, name: str, weights: Weights, effort: Effort) -> Policy:
-    """The policy with what settings say of sizes, caps and times."""
+    """Return the policy with the settings of sizes, caps and times."""
     from wattfold.coordinator.policies.constraint import Constraint
     from wattfold.coordinator.policies.constraint_problem import Rules
 
@@ -55,16 +55,16 @@ def planning(values: Values, name: str, weights: Weights, effort: Effort) -> Pol
 
 DESCRIPTION = Description(
     name="constraint",
-    title="the best plan of all starts that is found, by what queues expect their jobs to wait",
-    audience="a site with nodes of several kinds, whose queues say how long their jobs should wait",
+    title="plans of all starts, optimised for waits relative to the expected waits of queues",
+    audience="sites with heterogeneous nodes whose queues state expected waits",
     citation=(
         "T. Bridi, M. Lombardi, A. Bartolini, L. Benini, M. Milano: A CP Scheduler for "
-        "High-Performance Computers. The objective is theirs, the search is not."
+        "High-Performance Computers. The objective is from the paper, the search is not."
     ),
     variants=(
         Variant(
             name="constraint",
-            title="list schedules of the whole queue, searched for the best order",
+            title="list schedules of the whole queue, with a search for the best order",
             service=_made,
             looks_ahead=True,
         ),
@@ -74,42 +74,43 @@ DESCRIPTION = Description(
             key="size",
             default="max",
             choices=("min", "max"),
-            help="which end of a range counts as asked for",
+            help="end of the size range that a job gets",
         ),
         PolicySetting(
             key="evaluations",
             default=32,
             low=0,
             high=2000,
-            help="plans that a search looks at while up to 100 jobs wait; with more, fewer",
+            help="number of plans that a search evaluates with up to 100 waiting jobs; with more "
+            "jobs, fewer",
         ),
         PolicySetting(
             key="seed",
             default=1,
             low=0,
             high=1_000_000,
-            help="what the search draws its changes from",
+            help="seed of the search",
         ),
         PolicySetting(
             key="depth",
             default=10,
             low=0,
             high=1000,
-            help="so many blocked jobs have their place kept when a list is scheduled",
+            help="number of blocked jobs with reserved resources when a list is scheduled",
         ),
         PolicySetting(
             key="lateness_weight",
             default=1.0,
             low=0.0,
             high=1000.0,
-            help="what being late counts, in expected waits, beside the wait itself",
+            help="weight of lateness, in expected waits, relative to the wait itself",
         ),
         PolicySetting(
             key="late_weight",
             default=0.2,
             low=0.0,
             high=1000.0,
-            help="what each late job counts, in expected waits",
+            help="cost of each late job, in expected waits",
         ),
         PolicySetting(
             key="wait_s",
@@ -117,36 +118,37 @@ DESCRIPTION = Description(
             low=1.0,
             high=1e9,
             unit="s",
-            help="the wait that jobs expect whose queue does not say",
+            help="expected wait of jobs whose queue does not state an expected wait",
         ),
         PolicySetting(
             key="caps",
             default=3,
             low=1,
             high=4,
-            help="levels that a job may be planned at where power is short; 1 = the greatest only",
+            help="number of caps that a job may be planned with if power is short; 1 = the "
+            "maximum only",
         ),
         PolicySetting(
             key="power_margin",
             default=0.1,
             low=0.0,
             high=10.0,
-            help="so much more than what a job is predicted to draw its cap leaves it, as a share",
+            help="margin of the cap above the predicted power of the job, as a fraction",
         ),
         PolicySetting(
             key="ratios",
             default="plan",
             choices=("plan", "order"),
-            help="whether predicted run times, where there are any, count for the whole plan, or "
-            "for the order of the list only",
+            help="use of predicted run times: plan = in the whole plan; order = only for the "
+            "order of the list",
         ),
         PolicySetting(
             key="repair",
             default="hard",
             choices=("never", "hard", "always"),
-            help="whether CP-SAT mends plans of up to 100 waiting jobs, which needs OR-Tools "
-            "(wattfold[cp]): hard = where units go together, nodes are reserved or caps are to be "
-            "chosen",
+            help="plans of up to 100 waiting jobs that CP-SAT repairs, which needs OR-Tools "
+            "(wattfold[cp]): hard = plans with units placed together, reserved nodes or a choice "
+            "of caps",
         ),
         PolicySetting(
             key="repair_s",
@@ -154,7 +156,7 @@ DESCRIPTION = Description(
             low=0.05,
             high=60.0,
             unit="s",
-            help="the longest that repairs of a plan may take; counts end them as well",
+            help="maximum time for repairing a plan; limits of the search may end it earlier",
         ),
     ),
 )

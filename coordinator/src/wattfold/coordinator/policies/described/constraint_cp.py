@@ -1,4 +1,4 @@
-"""What the constraint model of the paper says of itself, as a policy of `policies.constraint`."""
+"""Description of the constraint model of the paper, as a policy of `policies.constraint`."""
 
 from __future__ import annotations
 
@@ -35,16 +35,16 @@ def _made(values: Values) -> Policy:
 
 DESCRIPTION = Description(
     name=NAME,
-    title="the constraint model of the paper, searched by CP-SAT from the best plan of lists",
-    audience="research, and queues of some tens of jobs; needs OR-Tools (wattfold[cp])",
+    title="the constraint model of the paper, solved by CP-SAT from the best list schedule",
+    audience="researchers, and sites with short queues; needs OR-Tools (wattfold[cp])",
     citation=(
         "T. Bridi, M. Lombardi, A. Bartolini, L. Benini, M. Milano: A CP Scheduler for "
-        "High-Performance Computers. Model and objective (2) as there."
+        "High-Performance Computers. Model and objective (2) are from the paper."
     ),
     variants=(
         Variant(
             name=NAME,
-            title="optional intervals, alternatives and cumulatives; without a better plan, lists",
+            title="intervals, alternatives and cumulatives; lists if no better plan is found",
             service=_made,
             looks_ahead=True,
         ),
@@ -56,7 +56,8 @@ DESCRIPTION = Description(
             default=100,
             low=1,
             high=2000,
-            help="waiting jobs in the model; of more it is those that lists start first",
+            help="maximum number of waiting jobs in the model; of more jobs, those that lists "
+            "start first",
         ),
         PolicySetting(
             key="search_s",
@@ -64,7 +65,7 @@ DESCRIPTION = Description(
             low=0.05,
             high=600.0,
             unit="s",
-            help="the longest that it may search; counts end it as well",
+            help="maximum time of a search; limits of the search may end it earlier",
         ),
     ),
 )

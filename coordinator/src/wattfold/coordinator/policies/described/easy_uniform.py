@@ -1,4 +1,4 @@
-"""What `policies.easy_uniform` says of itself."""
+"""Description of `policies.easy_uniform`."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ def _made(values: Values) -> Policy:
 
 DESCRIPTION = Description(
     name="easy-uniform",
-    title="in order of priority and submission, every node at the one cap that feeds them all",
-    audience="a site with capped nodes and no power management, as a fair comparison",
+    title="jobs in order of priority and submission, every node at one uniform cap",
+    audience="comparison with a site that sets one cap on all nodes",
     citation=(
-        "The queue as fifo-easy; one cap for all nodes is the naive overprovisioning of O. Sarood "
-        "et al., SC14."
+        "The queue is that of fifo-easy. One cap for all nodes is the naive overprovisioning of O. "
+        "Sarood et al., SC14."
     ),
     variants=(
         Variant(
             name="easy-uniform",
-            title="FIFO with EASY backfill at the one cap that feeds all nodes",
+            title="FIFO with EASY backfill at the highest uniform cap within the budget",
             service=_made,
             pool=Pool.EASY_UNIFORM,
             starves_nobody=True,
@@ -40,7 +40,7 @@ DESCRIPTION = Description(
             key="size",
             default="max",
             choices=("min", "max"),
-            help="which end of a range counts as asked for",
+            help="end of the size range that a job gets",
         ),
     ),
 )

@@ -1,4 +1,4 @@
-"""What `policies.andreas` says of its baselines."""
+"""Description of the baselines of `policies.andreas`."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ def _made(values: Values, *, name: str, order: str) -> Policy:
 
 DESCRIPTION = Description(
     name="edf",
-    title="jobs in order of due dates or weights; training jobs in their cheapest configuration "
-    "that is in time, which they keep",
-    audience="what andreas is compared with, and sites whose jobs cannot be pre-empted",
+    title="jobs in order of due dates or weights; training jobs keep their cheapest configuration "
+    "that meets the due date",
+    audience="comparison with andreas, and sites whose jobs cannot be preempted",
     citation=(
         "The baselines of ANDREAS (Filippini et al., FiCloud 2021); see any book on scheduling. "
-        "Other jobs have EASY's backfilling in the same order (Lifka, JSSPP 1995)."
+        "Other jobs use EASY backfilling in the same order (Lifka, JSSPP 1995)."
     ),
     variants=(
         Variant(
@@ -48,7 +48,7 @@ DESCRIPTION = Description(
         ),
         Variant(
             name="priority",
-            title="the greatest weight first",
+            title="largest weight first",
             service=lambda values: _made(values, name="priority", order="weight"),
         ),
     ),
@@ -57,15 +57,16 @@ DESCRIPTION = Description(
             key="order",
             default="own",
             choices=("own", "submission"),
-            help="own = as the policy is called; submission = FIFO, as the third baseline",
+            help="order of jobs: own = that of the chosen policy; submission = FIFO, the third "
+            "baseline",
         ),
         PolicySetting(
             key="choice",
             default="free",
             choices=("free", "awaited"),
-            help="what a training job takes: free = of what has room now the cheapest that is in "
-            "time, else the fastest; awaited = what costs it least in energy and tardiness, with "
-            "the time it waits until that is free",
+            help="configuration of a training job: free = the cheapest free configuration in "
+            "time, or else the fastest; awaited = the lowest cost of energy and tardiness, "
+            "including the wait until it is free",
         ),
         *COST_SETTINGS,
     ),

@@ -1,4 +1,4 @@
-"""What `policies.equipartition` says of itself."""
+"""Description of `policies.equipartition`."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def _made(values: Values) -> Policy:
 
 DESCRIPTION = Description(
     name="equipartition",
-    title="all that run share nodes and watts equally; who comes makes the others smaller",
-    audience="a machine for malleable jobs, such as those of Charm++, that are to start at once",
+    title="running jobs share nodes and watts equally and shrink when a job arrives",
+    audience="machines for malleable jobs that should start at once, such as Charm++ jobs",
     citation=(
         "L. V. Kale, S. Kumar, J. DeSouza: A Malleable-Job System for Timeshared Parallel "
         "Machines. CCGrid 2002."
@@ -36,7 +36,7 @@ DESCRIPTION = Description(
     variants=(
         Variant(
             name="equipartition",
-            title="least sizes for all, the rest in equal parts, at one level",
+            title="every job gets its minimum size; the rest is shared equally, at one power level",
             service=_made,
             pool=Pool.EQUIPARTITION,
         ),
@@ -46,25 +46,28 @@ DESCRIPTION = Description(
             key="order",
             default="first-fit",
             choices=("first-fit", "fifo"),
-            help="whether a job may start before one that came earlier and does not fit",
+            help="order of starts: first-fit = a job may start before an earlier job that does "
+            "not fit; fifo = in order of arrival",
         ),
         PolicySetting(
             key="power",
             default="lower",
             choices=("lower", "fewer"),
-            help="under a small budget: all nodes at a lower level, or fewer at the greatest",
+            help="reaction to a small budget: lower = all nodes at a lower cap; fewer = fewer "
+            "nodes at the maximum cap",
         ),
         PolicySetting(
             key="due",
             default="no",
             choices=("no", "yes"),
-            help="yes: jobs get what meets their due dates before the rest is shared",
+            help="yes: jobs first get the size that meets their due date, then the rest is shared",
         ),
         PolicySetting(
             key="weights",
             default="equal",
             choices=("equal", "priority"),
-            help="how what is left over the least sizes is shared",
+            help="shares of the rest beyond the minimum sizes: equal, or in proportion to the "
+            "priorities",
         ),
         PolicySetting(
             key="interval_s",
@@ -72,13 +75,13 @@ DESCRIPTION = Description(
             low=0.0,
             high=1e6,
             unit="s",
-            help="a job that was resized less than this ago grows no more yet",
+            help="minimum time after a resize before a job may grow again",
         ),
         PolicySetting(
             key="costs",
             default="weigh",
             choices=("weigh", "ignore"),
-            help="weigh: no job grows that would save less time than the change is to cost it",
+            help="weigh: a job grows only if it saves more time than the resize costs",
         ),
     ),
     needs_profiles=True,

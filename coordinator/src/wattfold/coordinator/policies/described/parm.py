@@ -1,4 +1,4 @@
-"""What `policies.parm` says of itself."""
+"""Description of `policies.parm`."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ def _made(variant: str, values: Values) -> Policy:
 
 DESCRIPTION = Description(
     name="parm",
-    title="sizes and caps chosen together, by an integer program each time a job comes or ends",
-    audience="sites with more nodes than their power feeds, and jobs that run at several sizes",
+    title="sizes and caps chosen together by an integer program when a job arrives or ends",
+    audience="sites with more nodes than they can power fully, and jobs that run at several sizes",
     citation=(
         "O. Sarood, A. Langer, A. Gupta, L. Kale: Maximizing Throughput of Overprovisioned HPC "
         "Data Centers Under a Strict Power Budget. SC14."
@@ -61,7 +61,7 @@ DESCRIPTION = Description(
         ),
         Variant(
             name="parm-nomm",
-            title="PARM: the least size, caps at any time",
+            title="PARM: minimum sizes, caps at any time",
             service=lambda values: _made("nomm", values),
             pool=Pool.PARM,
         ),
@@ -79,43 +79,51 @@ DESCRIPTION = Description(
             default=8,
             low=1,
             high=1024,
-            help="sizes offered to a job of a wide range",
+            help="maximum number of sizes to choose from for a job",
         ),
-        PolicySetting(key="levels", default=6, low=1, high=64, help="caps offered to a job"),
+        PolicySetting(
+            key="levels",
+            default=6,
+            low=1,
+            high=64,
+            help="maximum number of caps to choose from for a job",
+        ),
         PolicySetting(
             key="resize_interval_s",
             default=500.0,
             low=0,
             high=1e6,
             unit="s",
-            help="a job is resized at most once in it",
+            help="minimum time between two resizes of a job",
         ),
         PolicySetting(
             key="gap",
             default=0.001,
             low=0,
             high=0.5,
-            help="relative distance from the optimum that is good enough",
+            help="relative distance from the optimum that is accepted",
         ),
         PolicySetting(
             key="solver",
             default="lagrangian",
             choices=("lagrangian", "glpk", "highs", "greedy"),
-            help="the first asks glpk, the reference, when it cannot prove the gap",
+            help="solver of the integer program; lagrangian calls glpk, the reference, if it "
+            "cannot prove the gap",
         ),
         PolicySetting(
             key="nomm_size",
             default="min",
             choices=("min", "max"),
             places=(Place.SIMULATOR,),
-            help="which end of its range parm-nomm gives a job",
+            help="end of the size range that parm-nomm gives a job",
         ),
         PolicySetting(
             key="gpu_levels",
             default=1,
             low=1,
             high=8,
-            help="limits of GPUs to choose among, from half of the greatest up; 1 = the greatest",
+            help="number of GPU limits to choose from, from half of the maximum up; 1 = the "
+            "maximum only",
         ),
         PolicySetting(
             key="dram_levels",
@@ -123,7 +131,7 @@ DESCRIPTION = Description(
             low=0,
             high=16,
             places=(Place.SERVICE,),
-            help="DRAM caps offered to a job; 0 = DRAM keeps its standing caps",
+            help="number of DRAM caps to choose from for a job; 0 = only the default DRAM cap",
         ),
         PolicySetting(
             key="dram_rest_w",
@@ -132,7 +140,7 @@ DESCRIPTION = Description(
             high=10_000,
             unit="W",
             places=(Place.SERVICE,),
-            help="what the DRAM of a node draws at rest",
+            help="power of the DRAM of an idle node",
         ),
         PolicySetting(
             key="dram_work_w",
@@ -141,7 +149,7 @@ DESCRIPTION = Description(
             high=10_000,
             unit="W",
             places=(Place.SERVICE,),
-            help="what it draws beyond that for a program that only waits for memory",
+            help="additional DRAM power of a program that only waits for memory",
         ),
     ),
 )

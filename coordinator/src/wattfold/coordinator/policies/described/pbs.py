@@ -1,4 +1,4 @@
-"""What `policies.pbs` says of itself."""
+"""Description of `policies.pbs`."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def _made(order: str, values: Values) -> Policy:
 
 DESCRIPTION = Description(
     name="pbs",
-    title="in order of submission or of time asked for, with room kept for the first that wait",
-    audience="researchers: the baselines that schedulers for unlike nodes are compared with",
+    title="order of submission or of requested time, reserved resources for blocked jobs",
+    audience="researchers who need the baselines of the literature for heterogeneous clusters",
     citation=(
         "T. Bridi, M. Lombardi, A. Bartolini, L. Benini, M. Milano: A CP Scheduler for "
         "High-Performance Computers (its baselines)."
@@ -32,13 +32,13 @@ DESCRIPTION = Description(
     variants=(
         Variant(
             name="pbs-fifo",
-            title="in order of submission, room kept for the first 10 that wait",
+            title="order of submission, reserved resources for 10 blocked jobs",
             service=partial(_made, "fifo"),
             starves_nobody=True,
         ),
         Variant(
             name="pbs-walltime",
-            title="the shortest time asked for first, room kept for the first 400",
+            title="shortest requested time first, reserved resources for 400 blocked jobs",
             service=partial(_made, "walltime"),
         ),
     ),
@@ -47,21 +47,22 @@ DESCRIPTION = Description(
             key="reading",
             default="reserve",
             choices=("reserve", "look"),
-            help="reserve: room is kept for the first that do not fit, others start beside it; "
-            "look: those behind them are not looked at",
+            help="reserve: blocked jobs at the head of the queue get reserved resources and "
+            "other jobs start next to them; look: jobs behind them are not considered",
         ),
         PolicySetting(
             key="depth",
             default=0,
             low=0,
             high=DEPTH_MAX,
-            help="for so many jobs that do not fit room is kept; 0: 10, or 400 by time asked for",
+            help="number of blocked jobs with reserved resources; 0 = 10, or 400 in order of "
+            "requested time",
         ),
         PolicySetting(
             key="size",
             default="max",
             choices=("min", "max"),
-            help="which end of a range counts as asked for",
+            help="end of the size range that a job gets",
         ),
     ),
 )

@@ -1,4 +1,4 @@
-"""What `policies.slowdown_driven` says of itself, and what simulated pools run of it."""
+"""Description of `policies.slowdown_driven`, and its settings in simulated pools."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ def _made(values: Values) -> Policy:
 
 DESCRIPTION = Description(
     name="slowdown-driven",
-    title="EASY; who would wait long starts now on cores that running jobs lend",
-    audience="a site with many short jobs behind long ones that can run on fewer cores",
+    title="EASY backfill that starts waiting jobs on cores borrowed from running jobs",
+    audience="sites with many short jobs behind long jobs that can run on fewer cores",
     citation=(
         "M. D'Amico, A. Jokanovic, J. Corbalan: Holistic Slowdown Driven Scheduling and Resource "
         "Management for Malleable Jobs. ICPP 2019."
@@ -58,7 +58,7 @@ DESCRIPTION = Description(
     variants=(
         Variant(
             name="slowdown-driven",
-            title="EASY with malleable backfill on cores that running jobs lend",
+            title="EASY with malleable backfill on borrowed cores",
             service=_made,
             pool=Pool.SLOWDOWN_DRIVEN,
             starves_nobody=True,
@@ -70,106 +70,113 @@ DESCRIPTION = Description(
             default=10.0,
             low=0.0,
             high=1e6,
-            help="a job whose predicted slowdown would reach it lends nothing; 0 = all may",
+            help="predicted slowdown at which a job no longer lends cores; 0 = no limit",
         ),
         PolicySetting(
             key="cutoff",
             default="fixed",
             choices=("fixed", "dynamic"),
-            help="dynamic: the mean predicted slowdown of running jobs in place of max_slowdown",
+            help="dynamic: the mean predicted slowdown of the running jobs replaces max_slowdown",
         ),
         PolicySetting(
             key="mates",
             default=2,
             low=1,
             high=4,
-            help="running jobs that lend to one other at most",
+            help="maximum number of running jobs that lend cores to one other job",
         ),
         PolicySetting(
             key="guests",
             default=1,
             low=1,
             high=64,
-            help="jobs that a running one lends to at a time, within its sharing factor",
+            help="maximum number of jobs that borrow from a running job at a time, within its "
+            "sharing factor",
         ),
         PolicySetting(
             key="looked_at",
             default=0,
             low=0,
             high=1000,
-            help="possible mates that are looked at, the least slowed first; 0 = all",
+            help="maximum number of possible mates that are considered, in order of slowdown; 0 "
+            "= all",
         ),
         PolicySetting(
             key="sharing_factor",
             default=0.5,
             low=0.0,
             high=1.0,
-            help="share of a running job's cores of a node that others may have at most",
+            help="maximum fraction of the cores of a running job on a node that other jobs may "
+            "borrow",
         ),
         PolicySetting(
             key="benefit",
             default="yes",
             choices=YES_NO,
-            help="no: share also where the job would end earlier by waiting, as the authors' code",
+            help="no: a job shares even if it would end earlier by waiting, as in the code of "
+            "the authors",
         ),
         PolicySetting(
             key="least_gain",
             default=0.0,
             low=0.0,
             high=1e6,
-            help="with benefit: by more than so much must a job's predicted slowdown fall",
+            help="with benefit = yes: minimum reduction of the predicted slowdown by sharing",
         ),
         PolicySetting(
             key="protects",
             default="yes",
             choices=YES_NO,
-            help="no: mates may end so late that the first that waits starts later",
+            help="no: mates may end so late that the head of the queue starts later",
         ),
         PolicySetting(
             key="free_nodes",
             default="no",
             choices=YES_NO,
-            help="whether free nodes may complete a combination of mates",
+            help="yes: free nodes may complete a set of mates",
         ),
         PolicySetting(
             key="power",
             default="watts",
             choices=("any", "watts", "weigh"),
-            help="watts: share only where no mate's cap goes down; weigh: and energy is worth it",
+            help="any: sharing may lower caps; watts: a job shares only if no cap of a mate is "
+            "lowered; weigh: as watts, and energy is weighed against slowdown",
         ),
         PolicySetting(
             key="energy_weight",
             default=1.0,
             low=0.0,
             high=1e6,
-            help="with weigh: slowdown that all the energy of a job's own run is worth",
+            help="with power = weigh: slowdown that saving all the energy of the job alone is "
+            "worth",
         ),
         PolicySetting(
             key="contiguous",
             default="no",
             choices=YES_NO,
-            help="whether the nodes of mates must be neighbours, as they are listed",
+            help="yes: the nodes of mates must be neighbours in the list of nodes",
         ),
         PolicySetting(
             key="mapped",
             default=32,
             low=0,
             high=10_000,
-            help="waiting jobs whose reservations count for when a later one would start",
+            help="number of waiting jobs whose reservations are used to predict the start of a "
+            "later job",
         ),
         PolicySetting(
             key="tested",
             default=200,
             low=0,
             high=100_000,
-            help="waiting jobs that are looked at for mates in each decision",
+            help="number of waiting jobs for which mates are searched in each decision",
         ),
         PolicySetting(
             key="cores",
             default=16,
             low=1,
             high=1024,
-            help="cores of a simulated node",
+            help="number of cores of a simulated node",
             places=_SIMULATOR,
         ),
         PolicySetting(
@@ -177,7 +184,7 @@ DESCRIPTION = Description(
             default=1,
             low=1,
             high=1024,
-            help="cores that a simulated job keeps of every node, one for each of its ranks",
+            help="number of cores that a simulated job keeps on every node, one for each rank",
             places=_SIMULATOR,
         ),
         PolicySetting(
@@ -185,14 +192,14 @@ DESCRIPTION = Description(
             default=0.0,
             low=0.0,
             high=1.0,
-            help="share of the simulated jobs that are not malleable which may start on less",
+            help="fraction of the non-malleable simulated jobs that may start on fewer cores",
             places=_SIMULATOR,
         ),
         PolicySetting(
             key="check",
             default="no",
             choices=YES_NO,
-            help="yes: after every decision look at all rules; a broken one ends the simulation",
+            help="yes: check all rules after every decision; a violation ends the simulation",
             places=_SIMULATOR,
         ),
         *PASS_SETTINGS,

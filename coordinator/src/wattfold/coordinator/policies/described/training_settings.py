@@ -21,25 +21,25 @@ COST_SETTINGS = (
         low=-10.0,
         high=10.0,
         unit="EUR/kWh",
-        help="price of energy; with a table or a series of prices, what is paid beside it",
+        help="price of energy; with a table or a series of prices, an addition to them",
     ),
     PolicySetting(
         key="price_table",
         default="",
-        help="prices by the time of the day (UTC), EUR/kWh: 0:00 0.12, 7:00 0.24, 22:00 0.12",
+        help="energy prices by time of day (UTC), in EUR/kWh: 0:00 0.12, 7:00 0.24, 22:00 0.12",
     ),
     PolicySetting(
         key="price_file",
         default="",
-        help="a file of prices, such as day-ahead ones: lines of 2024-05-01T00:00Z,90.1 (UTC, "
-        "EUR/MWh), steps of any length",
+        help="file of energy prices, such as day-ahead prices: lines of 2024-05-01T00:00Z,90.1 "
+        "(UTC, EUR/MWh), with steps of any length",
     ),
     PolicySetting(
         key="pue",
         default=1.33,
         low=1.0,
         high=10.0,
-        help="power usage effectiveness: what the site draws for every watt of its nodes",
+        help="power usage effectiveness: power of the site for every watt of its nodes",
     ),
     PolicySetting(
         key="host_w",
@@ -47,7 +47,7 @@ COST_SETTINGS = (
         low=0.0,
         high=100_000.0,
         unit="W",
-        help="draw of a node beside its GPUs; 0 = what it is charged with",
+        help="power of a node without its GPUs; 0 = its charge in the ledger",
     ),
     PolicySetting(
         key="gpu_w",
@@ -55,14 +55,14 @@ COST_SETTINGS = (
         low=1.0,
         high=10_000.0,
         unit="W",
-        help="draw of a GPU at work of which neither a limit nor a profile is known",
+        help="power of a busy GPU without a known limit or profile",
     ),
     PolicySetting(
         key="gpu_idle",
         default=0.13,
         low=0.0,
         high=1.0,
-        help="draw of a GPU without work, as a share of its greatest limit",
+        help="power of an idle GPU, as a fraction of its maximum limit",
     ),
     PolicySetting(
         key="late_eur_per_h",
@@ -70,14 +70,14 @@ COST_SETTINGS = (
         low=0.0,
         high=1e6,
         unit="EUR/h",
-        help="what an hour of tardiness of a job of weight 1 costs",
+        help="cost of one hour of tardiness of a job of weight 1",
     ),
     PolicySetting(
         key="slack",
         default=3.0,
         low=1.0,
         high=1000.0,
-        help="a job without a due date is taken to be due after so many times its fastest time",
+        help="assumed due date of a job without a due date, as a multiple of its fastest run time",
     ),
 )
 
@@ -87,7 +87,7 @@ def tariff(values: Values) -> Tariff:
     table, path = str(values["price_table"]), str(values["price_file"])
     beside = float(values["price_eur_per_kwh"])
     if table and path:
-        raise SettingError("price_table and price_file exclude each other")
+        raise SettingError("price_table and price_file exclude each other; set only one of them")
     price = EnergyPrice.constant(beside)
     if table:
         price = _read("price_table", parse_table, table).plus(beside)
@@ -112,7 +112,7 @@ def _text(path: str) -> str:
 
 
 def draws(values: Values) -> Draws:
-    """What is taken for the draw of nodes."""
+    """Return the assumed power of nodes."""
     return Draws(
         host_w=float(values["host_w"]),
         gpu_w=float(values["gpu_w"]),

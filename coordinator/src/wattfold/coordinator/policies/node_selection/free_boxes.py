@@ -28,7 +28,7 @@ class FreeMap:
 
     def __init__(self, sides: Sides, nodes: int) -> None:
         if not sides or min(sides) < 1 or math.prod(sides) < nodes:
-            raise ValueError(f"a torus of {sides} does not hold {nodes} nodes")
+            raise ValueError(f"a torus of {sides} has fewer than {nodes} nodes")
         self.sides = sides
         self.rows, self.width, self._axes = _layout(sides)
         places = np.arange(math.prod(sides), dtype=np.int64).reshape(*sides, 1)
@@ -57,7 +57,7 @@ class FreeMap:
             raise ValueError(f"the pool has nodes 0 to {self.nodes - 1}")
         places = self._place[nodes]
         if self._bits[places].any():
-            raise ValueError("a node given back is free already")
+            raise ValueError("a released node is already free")
         self._bits[places] = True
         self.free += len(nodes)
 

@@ -24,7 +24,7 @@ class NotEnoughFreeNodes(Exception):  # noqa: N818
         self.free = free
 
     def __str__(self) -> str:
-        return f"{self.wanted} nodes asked for, {self.free} are free"
+        return f"{self.wanted} nodes requested, {self.free} are free"
 
 
 class NodeSelector(Protocol[NodesT]):
@@ -80,7 +80,7 @@ def check_wanted(count: int, free: int) -> None:
     if count > free:
         raise NotEnoughFreeNodes(count, free)
     if count < 0:
-        raise ValueError(f"a number of nodes is not negative, got {count}")
+        raise ValueError(f"the number of nodes must not be negative, got {count}")
 
 
 def check_released(count: int, held: int) -> None:

@@ -273,7 +273,7 @@ class Agent:
                     return reports.TerminateFailed(
                         node_id=self.node_id,
                         job_id=command.job_id,
-                        reason="it is not there",
+                        reason="the process does not exist",
                         refused=True,
                         attempt=command.attempt,
                     )
@@ -407,10 +407,10 @@ class Agent:
             # As a real agent: an earlier attempt was given up, and makes way first.
             if known.attempt < command.attempt:
                 self.end(command.job_id, SIGKILL_EXIT)
-            return self._refused(command, f"attempt {known.attempt} is here")
+            return self._refused(command, f"attempt {known.attempt} still runs")
         if known is None or known.attempt < command.attempt:
             if command.attempt <= self._called_off.get(command.job_id, 0):
-                return self._refused(command, "it was to end before it came")
+                return self._refused(command, "the order to end it arrived first")
             cpus = CpuSet() if command.resident else command.cpus
             if self._clash(command.job_id, cpus):
                 return self._refused(command, "held")
@@ -457,9 +457,12 @@ class Agent:
         seen = CpuSet()
         for process in self.running:
             if not (process.cpus or process.resident) or not process.cpus <= self.spec.cpus:
-                return f"job {process.job_id} is on the cores {process.cpus} of {self.node_id}"
+                return (
+                    f"job {process.job_id} is on cores {process.cpus}, which are not all part of "
+                    f"{self.node_id}"
+                )
             if not seen.isdisjoint(process.cpus):
-                return f"cores {seen & process.cpus} of {self.node_id} are held twice"
+                return f"cores {seen & process.cpus} of {self.node_id} have two owners"
             if not process.map_fits:
                 return f"job {process.job_id} has map {process.processor_map!r} on {process.cpus}"
             seen |= process.cpus

@@ -227,7 +227,7 @@ class Cluster:
     def kill_coordinator(self, away_ns: int) -> None:
         """kill -9: what is under way is lost; the journal brings the rest back after a while."""
         if not self.options.journal:
-            raise ValueError("a coordinator without a journal cannot be killed and come back")
+            raise ValueError("a coordinator without a journal cannot be killed and restarted")
         if self.down:
             return
         self.down = True
@@ -276,7 +276,7 @@ class Cluster:
         self.meter.note(sums, self.core.state.ledger.committed_uw, queued)
         if sums.bound_uw > self.budget_uw and time_ns >= self._grace_until_ns:
             raise BrokenInvariantError(
-                f"nodes may draw {sums.bound_uw} uW, the budget is {self.budget_uw} uW "
+                f"nodes may draw {sums.bound_uw} uW, but the budget is {self.budget_uw} uW "
                 f"(seed {self.options.seed}, at {time_ns} ns)"
             )
 

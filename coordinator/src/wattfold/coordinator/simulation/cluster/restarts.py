@@ -19,7 +19,9 @@ class RestartTimes:
 
     def __post_init__(self) -> None:
         if self.save_ns < 0 or self.start_ns < 0:
-            raise ValueError(f"times are not below 0, got {self.save_ns} and {self.start_ns} ns")
+            raise ValueError(
+                f"times must not be negative, got {self.save_ns} and {self.start_ns} ns"
+            )
 
     @property
     def total_ns(self) -> int:

@@ -85,7 +85,7 @@ def submissions(
     """
     largest = int(jobs.size_max.max()) if len(jobs) else 0
     if unit is SizeUnit.CORES and largest > cores_per_node:
-        raise ValueError(f"a job asks for {largest} cores, a node has {cores_per_node}")
+        raise ValueError(f"a job requests {largest} cores, but a node has {cores_per_node}")
     for index in range(len(jobs)):
         one = _submission(jobs, index, cores_per_node, unit, model, estimates)
         if restarts is not None and one.spec.kind is JobKind.MALLEABLE:

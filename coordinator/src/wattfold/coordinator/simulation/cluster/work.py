@@ -49,7 +49,9 @@ class Work:
 
     def __post_init__(self) -> None:
         if self.run_ns < 1 or self.asked_cores < 1:
-            raise ValueError(f"work takes time and cores, got {self.run_ns}, {self.asked_cores}")
+            raise ValueError(
+                f"work needs time and cores above zero, got {self.run_ns}, {self.asked_cores}"
+            )
         if self.model is SpeedModel.PASS and self.profile is None:
             raise ValueError("the PASS model needs a profile")
 

@@ -34,11 +34,13 @@ class Budget:
     def __post_init__(self) -> None:
         times = [step.at_ns for step in self.steps]
         if not times or times[0] != 0 or any(b <= a for a, b in pairwise(times)):
-            raise ValueError("the steps of a budget begin at 0 and ascend in time")
+            raise ValueError("the steps of a budget must begin at 0 and ascend in time")
         if any(
             step.budget_uw <= 0 or step.deadline_ns < 0 or step.notice_ns < 0 for step in self.steps
         ):
-            raise ValueError("a budget is above zero, its deadline and its notice are not below")
+            raise ValueError(
+                "a budget must be above zero; its deadline and its notice must not be negative"
+            )
 
     @classmethod
     def constant(cls, budget_uw: int) -> Budget:

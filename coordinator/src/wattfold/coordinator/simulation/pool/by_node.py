@@ -159,7 +159,7 @@ class NodeHoldings:
             lacks = running.size[job] - len(held)
             nodes = ground.draw(lacks, 0)
             if len(nodes) < lacks:
-                raise SimulationError(f"{lacks} empty nodes are given away, of {len(nodes)}")
+                raise SimulationError(f"{lacks} empty nodes are assigned, of {len(nodes)}")
             self._add(job, dict.fromkeys(nodes, self._machine.classes[0].cores))
         self._unplaced.clear()
         ground.check()
@@ -168,7 +168,7 @@ class NodeHoldings:
         for one, cores in zip(self._machine.classes, running.held_cores, strict=True):
             if cores > one.count * one.cores:
                 raise SimulationError(
-                    f"{cores} cores of the {one.count * one.cores} of class {one.name} are held"
+                    f"{cores} cores of class {one.name} are held, of {one.count * one.cores}"
                 )
 
     def fit(self, power_uw: int, now_ns: int) -> None:
@@ -232,7 +232,7 @@ class NodeHoldings:
         else:
             given = dict(zip(nodes, cores, strict=True))
         if len(given) != len(nodes) or not self._ground.known(nodes):
-            raise SimulationError(f"{self._name(job)}: nodes that are none, or named twice")
+            raise SimulationError(f"{self._name(job)}: some nodes do not exist or are listed twice")
         if job not in self.running.jobs:
             if not given or min(given.values()) < 1:
                 raise SimulationError(f"{self._name(job)} starts without a core on a node")
@@ -243,7 +243,9 @@ class NodeHoldings:
         self.scaled.pop(job, None)
         self._gpus_scaled.pop(job, None)
         if self._unplaced and job in self._unplaced:
-            raise SimulationError(f"{self._name(job)} is given parts in the instant of a count")
+            raise SimulationError(
+                f"{self._name(job)} gets parts of nodes in the instant of a count"
+            )
         mix = self._changed(job, given)
         self.running.resizes[job] += bool(given)
         self.running.change(job, mix, cap_uw, now_ns, gpu_uw, moved=bool(given))
@@ -274,7 +276,7 @@ class NodeHoldings:
             self._add(job, new)
             mix.update(self._mix_of(job, new))
         if not held:
-            raise SimulationError(f"{self._name(job)} runs and is left without a core")
+            raise SimulationError(f"{self._name(job)} runs without a core")
         return {key: nodes for key, nodes in mix.items() if nodes}
 
     def _by_count(self, decision: Decision, now_ns: int) -> None:
@@ -283,7 +285,7 @@ class NodeHoldings:
         classes = self._machine.classes
         if len(classes) > 1 or self._stocks.request(job).cores:
             raise SimulationError(
-                f"{self._name(job)} is given a number of nodes where they differ or are shared"
+                f"{self._name(job)} gets a number of nodes although nodes differ or are shared"
             )
         cores, running = classes[0].cores, self.running
         if job not in running.jobs:
@@ -296,7 +298,7 @@ class NodeHoldings:
         mix, before = running.mix[job], running.size[job]
         if size != before:
             if mix.keys() != {(0, cores, cores)}:
-                raise SimulationError(f"{self._name(job)} has parts of nodes and is given a number")
+                raise SimulationError(f"{self._name(job)} has parts of nodes and gets a number")
             mix = {(0, cores, cores): size}
             self._placed_before(job, size)
             running.resizes[job] += 1
@@ -322,7 +324,7 @@ class NodeHoldings:
         if request != WHOLE:
             kinds = {self._ground.kind_of[node] for node in given}
             if not all(self._stocks.suits(job, kind) for kind in kinds):
-                raise SimulationError(f"{self._name(job)} is put on nodes that do not suit it")
+                raise SimulationError(f"{self._name(job)} is placed on nodes that do not suit it")
             if self._stocks.kept:
                 self._stocks.take(job, [(node, self._units(job, node)) for node in given])
 
@@ -401,7 +403,7 @@ def check_by_node(table: JobTable, machine: NodeMachine, budget: Budget) -> None
             room[request] = sum(o.count * units_on(o, request) for o in machine.classes)
         if table.size_min[job] > room[request]:
             raise ValueError(
-                f"job {table.job_ids[job]} asks for {table.size_min[job]} units, of which the "
+                f"job {table.job_ids[job]} requests {table.size_min[job]} units, but the "
                 f"empty machine holds {room[request]}"
             )
     least_uw = machine.idle_total_uw + min(o.part_uw(1, o.cap_uw_min) for o in machine.classes)
@@ -413,5 +415,5 @@ def check_by_node(table: JobTable, machine: NodeMachine, budget: Budget) -> None
         raise ValueError(
             f"the budget of {budget.least_uw / 1e6:.0f} W is below the {least_uw / 1e6:.0f} W that "
             f"{machine.nodes} nodes need"
-            + ("" if budget.is_constant else " when all of them run at their least cap")
+            + ("" if budget.is_constant else " when all of them run at their minimum cap")
         )

@@ -155,7 +155,7 @@ class CountedHoldings:
             return
         running, selector = self.running, self._selector
         if running.nodes > self._machine.nodes:
-            raise SimulationError(f"{running.nodes} of {self._machine.nodes} nodes are given away")
+            raise SimulationError(f"{running.nodes} of {self._machine.nodes} nodes are assigned")
         for job in self._unplaced:
             held = self._nodes.get(job)
             if held is None:
@@ -192,8 +192,8 @@ def check_counted(table: JobTable, machine: Machine, budget: Budget) -> None:
     if len(large):
         job = int(large[0])
         raise ValueError(
-            f"{len(large)} jobs ask for more than the {machine.nodes} nodes of the machine; the "
-            f"first is job {table.job_ids[job]} with {table.size_min[job]}"
+            f"{len(large)} jobs request more than the {machine.nodes} nodes of the machine; "
+            f"the first is job {table.job_ids[job]} with {table.size_min[job]}"
         )
     least_uw = machine.idle_total_uw + machine.dynamic_uw(machine.cap_uw_min)
     if not budget.is_constant:
@@ -202,5 +202,5 @@ def check_counted(table: JobTable, machine: Machine, budget: Budget) -> None:
         raise ValueError(
             f"the budget of {budget.least_uw / 1e6:.0f} W is below the {least_uw / 1e6:.0f} W that "
             f"{machine.nodes} nodes need"
-            + ("" if budget.is_constant else " when all of them run at their least cap")
+            + ("" if budget.is_constant else " when all of them run at their minimum cap")
         )

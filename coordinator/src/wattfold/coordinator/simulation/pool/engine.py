@@ -99,11 +99,13 @@ class PoolSimulation:
         self._holdings: Holdings
         if isinstance(machine, NodeMachine):
             if dram is not None:
-                raise ValueError(f"{scheduler.name} chooses DRAM caps: not where nodes have names")
+                raise ValueError(
+                    f"{scheduler.name} chooses DRAM caps, which is not possible with named nodes"
+                )
             if restart_ns is not None:
                 raise ValueError(
-                    f"restarts are charged where whole like nodes are counted: not under "
-                    f"{scheduler.name} here"
+                    "restarts are charged only where whole identical nodes are counted, not "
+                    f"under {scheduler.name} here"
                 )
             # Counted pools do without all that knows of parts of nodes.
             from wattfold.coordinator.simulation.pool.by_node import NodeHoldings, check_by_node
@@ -204,7 +206,7 @@ class PoolSimulation:
             on_turn(self._progress())
         if not self.finished:
             waits = len(self.table) - self.ended
-            raise SimulationError(f"{waits} jobs wait and nothing will happen any more")
+            raise SimulationError(f"{waits} jobs wait, but no event remains")
         return True
 
     def _progress(self) -> Turn:

@@ -54,7 +54,9 @@ class ForetellingScheduler:
 
     def __init__(self, table: JobTable, inner: Replans, method: str) -> None:
         if method not in METHODS or method == USER:
-            raise ValueError(f"no such predictor: {method!r}; there are {', '.join(METHODS[1:])}")
+            raise ValueError(
+                f"unknown predictor {method!r}; choose one of {', '.join(METHODS[1:])}"
+            )
         self._table, self._inner, self._method = table, inner, method
         self._stretches = inner if isinstance(inner, Stretches) else None
         self._history = RunHistory()

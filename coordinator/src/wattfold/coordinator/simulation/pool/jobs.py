@@ -140,7 +140,7 @@ def job_table(
         least, malleable = sizes.copy(), np.zeros(count, dtype=np.bool_)
     else:
         if not np.array_equal(annotations.job_ids, workload.job_ids):
-            raise ValueError("the annotations are of other jobs than the workload's")
+            raise ValueError("the annotations do not match the jobs of the workload")
         least = annotations.size_min[order]
         malleable = drawn < malleable_share
         profiles = tuple(annotations.profile(int(index)) for index in order)
@@ -166,7 +166,7 @@ def _waits(queues: Ints, said: Mapping[int, Waits]) -> WaitColumns:
     """Raises ValueError for a queue that no job is of."""
     missing = sorted(said.keys() - set(queues.tolist()))
     if missing:
-        raise ValueError(f"no job is of queue {missing[0]}, for which a wait is given")
+        raise ValueError(f"a wait is given for queue {missing[0]}, which has no jobs")
     each = [said.get(queue, NO_WAITS) for queue in queues.tolist()]
     return WaitColumns(
         expected_ns=np.array([one.expected_ns for one in each], dtype=np.int64),

@@ -74,8 +74,9 @@ class NodePowers:
         least_uw = self.busy_uw(self.cap_uw_min)
         if self.base_uw < 0 or self.dram_uw < 0 or not 0 <= self.idle_uw <= least_uw:
             raise ValueError(
-                f"{where}an idle node draws between 0 and what a busy one does at its least cap "
-                f"({w_from_uw(least_uw):g} W), got {w_from_uw(self.idle_uw):g} W"
+                f"{where}an idle node must draw between 0 W and the power of a busy node at "
+                f"its minimum cap ({w_from_uw(least_uw):g} W), got "
+                f"{w_from_uw(self.idle_uw):g} W"
             )
 
     def busy_uw(self, cap_uw: int) -> int:

@@ -83,7 +83,7 @@ def _machine(document: Mapping[str, Any]) -> NodeMachine:
     classes = tuple(_class(table) for table in tables)
     windows = document.get("window", [])
     if not isinstance(windows, list):
-        raise ValueError("expected [[window]], each a table of its own")
+        raise ValueError("windows must be [[window]] tables")
     machine = NodeMachine(classes=classes)
     machine = replace(machine, windows=tuple(_window(table, classes) for table in windows))
     if machine.nodes > MAX_NODES:
@@ -94,12 +94,12 @@ def _machine(document: Mapping[str, Any]) -> NodeMachine:
 def _class(table: Mapping[str, Any]) -> NodeClass:
     name = table.get("name")
     if not isinstance(name, str) or not name:
-        raise ValueError('every [[class]] needs a name, as name = "gpu"')
+        raise ValueError('every [[class]] needs a name, such as name = "gpu"')
     where = f"class {name!r}"
     _refuse_unknown(table, KEYS, where)
     features = table.get("features", [])
     if not isinstance(features, list) or not all(isinstance(one, str) for one in features):
-        raise ValueError(f"{where}: features is a list of names, got {features!r}")
+        raise ValueError(f"{where}: features must be a list of names, got {features!r}")
     watts = {ours: _real(table, key, where) for key, ours in WATTS.items() if key in table}
     return NodeClass.of_watts(
         name,
@@ -117,7 +117,7 @@ def _class(table: Mapping[str, Any]) -> NodeClass:
 def _gpu(table: Mapping[str, Any], where: str) -> GpuWatts:
     model = table.get("gpu_model", "")
     if not isinstance(model, str):
-        raise ValueError(f'{where}: gpu_model is a name, as "V100", got {model!r}')
+        raise ValueError(f'{where}: gpu_model must be a name such as "V100", got {model!r}')
     watts = {ours: _real(table, key, where) for key, ours in GPU_WATTS.items() if key in table}
     if watts and "max_w" not in watts:
         raise ValueError(f"{where}: gpu_max_w is missing")
@@ -131,7 +131,9 @@ def _window(table: Mapping[str, Any], classes: tuple[NodeClass, ...]) -> Window:
     name = table.get("class")
     known = {one.name: one.count for one in classes}
     if name not in known:
-        raise ValueError(f"a window is on class {name!r}; there are {', '.join(known)}")
+        raise ValueError(
+            f"a window is on class {name!r}, which does not exist; there are {', '.join(known)}"
+        )
     where = f"window on {name!r}"
     for key in ("start_s", "end_s"):
         if key not in table:
@@ -157,18 +159,20 @@ def _window(table: Mapping[str, Any], classes: tuple[NodeClass, ...]) -> Window:
 def _refuse_unknown(table: Mapping[str, Any], known: set[str], where: str) -> None:
     odd = sorted(set(table) - known)
     if odd:
-        raise ValueError(f"{where}: no such key {odd[0]!r}; there are {', '.join(sorted(known))}")
+        raise ValueError(f"{where}: unknown key {odd[0]!r}; there are {', '.join(sorted(known))}")
 
 
 def _count(table: Mapping[str, Any], key: str, where: str, *, least: int, most: int) -> int:
     value = table.get(key)
     if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
-        raise ValueError(f"{where}: {key} is a whole number from {least} to {most}, got {value!r}")
+        raise ValueError(
+            f"{where}: {key} must be a whole number from {least} to {most}, got {value!r}"
+        )
     return value
 
 
 def _real(table: Mapping[str, Any], key: str, where: str) -> float:
     value = table[key]
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf:
-        raise ValueError(f"{where}: {key} is a number of at least zero, got {value!r}")
+        raise ValueError(f"{where}: {key} must be a number of at least zero, got {value!r}")
     return float(value)

@@ -61,20 +61,20 @@ class NodeClass(NodePowers):
             )
         self.check_powers(f"{where}: ")
         if self.memory_bytes < 0 or self.gpus < 0:
-            raise ValueError(f"{where}: memory and GPUs are not below zero")
+            raise ValueError(f"{where}: memory and GPUs must not be negative")
         self._check_gpus(where)
 
     def _check_gpus(self, where: str) -> None:
         if not self.gpus and (self.gpu_model or self.gpu_uw_max):
-            raise ValueError(f"{where} says something of its GPUs and has none")
+            raise ValueError(f"{where} has settings for GPUs but no GPUs")
         powers = self.gpu_uw_min, self.gpu_uw_max, self.gpu_idle_uw
         if any(powers) and not (
             0 < self.gpu_uw_min <= self.gpu_uw_max and 0 <= self.gpu_idle_uw <= self.gpu_uw_max
         ):
             least_w, most_w, idle_w = (w_from_uw(one) for one in powers)
             raise ValueError(
-                f"{where}: limits of a GPU need 0 < min <= max, and one that nobody has draws no "
-                f"more; got {least_w:g} and {most_w:g} W, idle {idle_w:g} W"
+                f"{where}: limits of a GPU need 0 < min <= max, and an idle GPU draws at "
+                f"most max; got {least_w:g} and {most_w:g} W, idle {idle_w:g} W"
             )
 
     @classmethod
@@ -209,7 +209,7 @@ class NodeMachine:
             raise ValueError("a machine needs at least one class of nodes")
         names = [one.name for one in self.classes]
         if len(set(names)) < len(names):
-            raise ValueError(f"classes of nodes need names of their own, got {', '.join(names)}")
+            raise ValueError(f"classes of nodes need unique names, got {', '.join(names)}")
         counts = {one.name: one.count for one in self.classes}
         for window in self.windows:
             most = counts.get(window.class_name, 0)

@@ -36,7 +36,7 @@ def node_classes(text: str, **watts: Unpack[Watts]) -> tuple[NodeClass, ...]:
         name, amounts, reserved = match.groups()
         cores, gpus, mics, memory_kib = (int(word) for word in amounts.split())
         if name in known:
-            raise ValueError(f"line {number}: there is a node {name} already")
+            raise ValueError(f"line {number}: node {name} is listed twice")
         if reserved == "1":
             raise ValueError(f"line {number}: nodes for reservations only are not simulated")
         if gpus and mics:

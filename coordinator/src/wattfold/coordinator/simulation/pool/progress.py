@@ -180,7 +180,7 @@ class Progress(ABC):
     def _put_back(self, job: int, now_ns: int) -> None:
         """It waits again, with what it keeps."""
         if self._preemption is None:
-            raise SimulationError("a job is pre-empted in a run that has no rule for it")
+            raise SimulationError("a job is preempted in a run without a rule for it")
         began_ns = self.start_ns[job]
         ran_ns = now_ns - began_ns
         kept, lost_ns = self._kept_of(job, ran_ns, self._preemption.snapshot_ns)
@@ -212,7 +212,7 @@ class Progress(ABC):
     def _begin_elsewhere(self, job: int, now_ns: int) -> None:
         """A running job is ended and goes on at once from its snapshot, somewhere else."""
         if self._preemption is None:
-            raise SimulationError("a job is moved in a run that has no rule for it")
+            raise SimulationError("a job is moved in a run without a rule for it")
         ran_ns = now_ns - self.start_ns[job]
         self.done[job], lost_ns = self._kept_of(job, ran_ns, self._preemption.snapshot_ns)
         self._kept[job] = self.done[job]

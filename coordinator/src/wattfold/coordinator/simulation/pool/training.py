@@ -43,7 +43,7 @@ class TrainingTimes(NodeTimes):
             return self._untrained_ns(job, mix, cap_uw, gpu_uw)
         on = self.gpus_on(job, mix, gpu_uw)
         if len(on) != 1 or sum(mix.values()) != 1:
-            raise SimulationError(f"job {self._job_ids[job]} trains, and is put on several nodes")
+            raise SimulationError(f"job {self._job_ids[job]} trains but is placed on several nodes")
         time = self._epoch_time(job, training, on[0])
         limit_w = w_from_uw(on[0].limit_uw) if on[0].limit_uw else 0.0
         time = time.under_any(w_from_uw(self._classes[on[0].kind].gpu_uw_max))
@@ -107,7 +107,7 @@ class TrainingTimes(NodeTimes):
         time = training.on(model, on.gpus)
         if time is None:
             raise SimulationError(
-                f"job {self._job_ids[job]} is put on {on.gpus} GPUs of "
+                f"job {self._job_ids[job]} is placed on {on.gpus} GPUs of "
                 f"{model or 'no known model'}, for which it has no epoch time"
             )
         return time

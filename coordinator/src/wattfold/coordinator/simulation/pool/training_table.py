@@ -75,15 +75,15 @@ def _known(job: TrainingJob, times: EpochTimes, machine: NodeMachine) -> _Known:
             has[one.gpu_model] = max(has.get(one.gpu_model, 0), one.gpus)
     if job.gpu_model and job.gpu_model not in has:
         raise ValueError(
-            f"job {job.job_id} wants GPUs of model {job.gpu_model!r}, which no node has; nodes "
-            f"have {', '.join(has) or 'none'}"
+            f"job {job.job_id} requests GPUs of model {job.gpu_model!r}, which no node has; "
+            f"nodes have {', '.join(has) or 'none'}"
         )
     able = tuple(time for time in times[job.app] if _holds(job, time, has))
     if not able:
         shown = ", ".join(f"{time.gpus} x {time.gpu_model}" for time in times[job.app])
         nodes = ", ".join(f"{gpus} x {model}" for model, gpus in has.items())
         raise ValueError(
-            f"job {job.job_id}: {job.app!r} is known on {shown}; nodes have at most "
+            f"job {job.job_id}: {job.app!r} has epoch times on {shown}; nodes have at most "
             f"{nodes or 'no GPUs of a known model'}"
         )
     sizes = [time.gpus for time in able]

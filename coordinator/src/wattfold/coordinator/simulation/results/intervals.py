@@ -83,7 +83,7 @@ def _interval(
     confidence: float,
 ) -> Interval:
     if not 0 < confidence < 1:
-        raise ValueError(f"a confidence is between 0 and 1, got {confidence}")
+        raise ValueError(f"a confidence must be between 0 and 1, got {confidence}")
     count = len(deviations)
     if count < 2:
         return Interval(mean=center, low=math.nan, high=math.nan, count=count)
@@ -102,7 +102,7 @@ def _sample(values: ArrayLike) -> np.ndarray[tuple[int, ...], np.dtype[np.float6
 def _by_seed(runs: Sequence[Metrics], measure: str) -> dict[int, float]:
     values = {run.seed: _value(run, measure) for run in runs}
     if len(values) != len(runs):
-        raise ValueError(f"a seed comes twice: {sorted(run.seed for run in runs)}")
+        raise ValueError(f"a seed is listed twice: {sorted(run.seed for run in runs)}")
     return values
 
 

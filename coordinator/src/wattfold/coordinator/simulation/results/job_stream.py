@@ -135,7 +135,7 @@ def _problem(file: IO[bytes], header: bytes, at_byte: int) -> str:
         return f"cannot be continued at byte {at_byte}: it has {size}, {len(header)} of them header"
     file.seek(0)
     if file.read(len(header)) != header:
-        return "cannot be continued: it has other columns"
+        return "cannot be continued: its columns differ"
     file.seek(at_byte - 1)
     return "" if file.read(1) == b"\n" else f"byte {at_byte} is not the end of a row"
 

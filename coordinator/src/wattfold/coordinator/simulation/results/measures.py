@@ -69,27 +69,27 @@ MEASURES: tuple[Measure, ...] = (
     Measure(
         key="jobs_timed_out", title="ended by limits", quantity=Quantity.COUNT, better=-1, rare=True
     ),
-    Measure(key="preemptions", title="pre-emptions", quantity=Quantity.COUNT, rare=True),
+    Measure(key="preemptions", title="preemptions", quantity=Quantity.COUNT, rare=True),
     Measure(
         key="wasted_share", title="lost to restarts", quantity=Quantity.SHARE, better=-1, rare=True
     ),
     Measure(
         key="start_error_s_mean",
-        title="mean error of starts told",
+        title="mean error of announced starts",
         quantity=Quantity.TIME,
         better=-1,
         rare=True,
     ),
     Measure(
         key="start_error_s_median",
-        title="median error of starts told",
+        title="median error of announced starts",
         quantity=Quantity.TIME,
         better=-1,
         rare=True,
     ),
     Measure(
         key="start_kept_share",
-        title="started as told, or before",
+        title="started as announced, or earlier",
         quantity=Quantity.SHARE,
         better=1,
         rare=True,
@@ -173,4 +173,4 @@ def measure(key: str) -> Measure:
         if known.key == wanted:
             return known
     names = ", ".join(known.key for known in MEASURES)
-    raise ValueError(f"no figure of merit is called {key!r}; there are {names}")
+    raise ValueError(f"unknown figure of merit {key!r}; there are {names}")

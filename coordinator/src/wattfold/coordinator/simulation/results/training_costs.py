@@ -44,7 +44,7 @@ def training_costs(record: RunRecord) -> TrainingCosts | None:
     late_s = tardiness_s(record)
     prices = record.prices or Prices()
     used_uw, unused_uw = record.series.drawn_uw, record.series.unused_uw
-    assert unused_uw is not None, "it is there where jobs train"
+    assert unused_uw is not None, "training runs have it"
     return TrainingCosts(
         energy_eur=_energy_eur(record, used_uw - unused_uw, prices),
         idle_eur=_energy_eur(record, unused_uw, prices),

@@ -95,14 +95,15 @@ def _check_floors(case: SimulationCase) -> None:
     if case.budget.least_uw <= floors_uw:
         raise ValueError(
             f"the budget of {w_from_uw(case.budget.least_uw):g} W is not above the "
-            f"{w_from_uw(floors_uw):g} W that {machine.nodes} nodes are charged at their floors"
+            f"{w_from_uw(floors_uw):g} W that {machine.nodes} nodes are charged at their "
+            "floors"
         )
 
 
 def policy_of(choice: PolicyChoice) -> Policy:
     """The service's policy of a choice. Raises ValueError for what the service has not."""
     if choice.cap_uw is not None:
-        raise ValueError("--cap is for the pool; with messages, jobs run at the greatest cap")
+        raise ValueError("--cap is for the pool; with messages, jobs run at the maximum cap")
     if choice.caps_uw is not None or choice.price_resizes:
         raise ValueError(
             "--caps and --price-resizes are for the pool; the service spaces the caps itself"

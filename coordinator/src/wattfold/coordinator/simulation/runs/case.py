@@ -115,7 +115,7 @@ class PolicyChoice:
 
     def __post_init__(self) -> None:
         if self.name not in POLICIES:
-            raise ValueError(f"no such policy: {self.name!r}; there are {', '.join(POLICIES)}")
+            raise ValueError(f"unknown policy {self.name!r}; there are {', '.join(POLICIES)}")
         for key, _ in self.settings:
             if self.entry.family.setting(key) is None:
                 raise ValueError(f"{self.name} has no setting {key!r}")
@@ -139,8 +139,7 @@ class PolicyChoice:
         for key in ("looked", "every"):
             if self.values().get(key):
                 raise ValueError(
-                    f"{self.name}.{key} limits passes in a pool of like nodes that are counted: "
-                    f"{where}"
+                    f"{self.name}.{key} limits passes in a pool of identical counted nodes: {where}"
                 )
 
     def _fields(self) -> dict[str, Value]:
@@ -207,7 +206,7 @@ class SimulationCase:
     def counted(self) -> Machine:
         """The machine, where its nodes are counted. Raises ValueError where they are not."""
         if isinstance(self.machine, NodeMachine):
-            raise ValueError(f"{self.policy.name} needs like nodes that are counted: --nodes")
+            raise ValueError(f"{self.policy.name} needs identical counted nodes: --nodes")
         return self.machine
 
     @property

@@ -77,7 +77,7 @@ def execute(
     if saved is not None and folder is not None:
         simulation = saved.simulation
         if (saved.at_byte is not None) != ("csv" in formats):
-            raise CheckpointError(f"{folder / CHECKPOINT}: give the --format it was stopped with")
+            raise CheckpointError(f"{folder / CHECKPOINT}: give the --format of the stopped run")
         if saved.at_byte is not None:
             extra = extra_columns(simulation)
             stream = JobStream.resume(folder / "jobs.csv", saved.at_byte, extra)
@@ -231,17 +231,16 @@ def _load(case: SimulationCase, folder: Path) -> _Saved | None:
     except OSError as error:
         raise CheckpointError(f"{path} cannot be read: {error.strerror or error}") from error
     if hashlib.sha256(data[32:]).digest() != data[:32]:
-        raise CheckpointError(f"{path} is damaged: start again without --resume")
+        raise CheckpointError(f"{path} is damaged; start again without --resume")
     try:
         saved = pickle.loads(data[32:])  # noqa: S301 - the user's own file
     except Exception as error:
         raise CheckpointError(
-            f"{path} is of another version: start again without --resume"
+            f"{path} is from another version; start again without --resume"
         ) from error
     if not isinstance(saved, _Saved) or saved.identity != identity_text(case):
         raise CheckpointError(
-            f"{path} is of another run: give the options of the run that was stopped, or another "
-            "folder"
+            f"{path} is from another run; give the options of the stopped run, or another folder"
         )
     return saved
 

@@ -33,7 +33,7 @@ def machine_of(case: SimulationCase) -> Machine | NodeMachine:
     if counts(case) or isinstance(machine, NodeMachine):
         return machine
     if machine.torus or case.placement != "any":
-        raise ValueError(f"{case.policy.name} names nodes, which are not placed on a network")
+        raise ValueError(f"{case.policy.name} uses named nodes, which are not placed on a network")
     return NodeMachine.of_counted(machine, int(case.policy.values().get("cores", 1)))
 
 
@@ -45,8 +45,8 @@ def scheduler_of(case: SimulationCase, table: JobTable) -> AnyScheduler:
         return made
     if case.policy.entry.variant.pool is Pool.PARM and not isinstance(case.machine, NodeMachine):
         raise ValueError(
-            f"{case.policy.name} in a pool of counted nodes plans with profiles and not with the "
-            "times of users: leave --predict out, or describe its --machine"
+            f"{case.policy.name} in a pool of counted nodes plans with profiles and not with "
+            "the times of users; omit --predict, or describe its --machine"
         )
     return ForetellingScheduler(table, cast("Replans", made), case.predict)
 
@@ -130,11 +130,11 @@ def _slowdown_driven(case: SimulationCase, table: JobTable) -> AnyScheduler:
     cores, ranks = int(values["cores"]), int(values["ranks"])
     if ranks > cores:
         raise ValueError(
-            f"{ranks} ranks on each node of {cores} cores: every rank needs a core of its own"
+            f"{ranks} ranks on each node of {cores} cores: every rank needs its own core"
         )
     if int(values["guests"]) > 1:
         raise ValueError(
-            f"{case.policy.name} with several guests of a mate needs nodes by number: describe "
+            f"{case.policy.name} with several guests of a mate needs named nodes; describe "
             "them with --machine, or leave guests at 1"
         )
     drawn = np.random.default_rng(np.random.SeedSequence(case.seed)).random(len(table))
@@ -277,9 +277,9 @@ def _check_fed(
     large = np.flatnonzero(sizes > fed)
     if len(large):
         raise ValueError(
-            f"{len(large)} jobs ask for more than the {fed} nodes that the budget feeds at "
-            f"{cap_uw / 1e6:g} W a package, the first is job {table.job_ids[large[0]]} with "
-            f"{sizes[large[0]]}: cut the sizes, or use a cap or policy that runs them"
+            f"{len(large)} jobs request more than the {fed} nodes that the budget can power "
+            f"at {cap_uw / 1e6:g} W a package; the first is job {table.job_ids[large[0]]} "
+            f"with {sizes[large[0]]}. Cut the sizes, or use a cap or policy that runs them"
         )
 
 
@@ -287,7 +287,7 @@ def _check_idle_charge(case: SimulationCase) -> None:
     machine = case.machine
     if case.budget.least_uw <= machine.idle_total_uw:
         raise ValueError(
-            f"the budget of {case.budget.least_uw / 1e6:g} W leaves nothing for jobs: "
+            f"the budget of {case.budget.least_uw / 1e6:g} W leaves no power for jobs: "
             f"{machine.nodes} idle nodes are charged {machine.idle_total_uw / 1e6:g} W"
         )
 
@@ -305,7 +305,7 @@ def _check_least_power(case: SimulationCase, table: JobTable, levels: int) -> No
         least_uw = size * machine.dynamic_uw(min(caps_uw))
         if least_uw > spare_uw:
             raise ValueError(
-                f"job {table.job_ids[job]} needs at least {least_uw / 1e6:.6g} W for its {size} "
-                f"nodes beside the charge of idle ones, the budget leaves {spare_uw / 1e6:.6g} W: "
-                "cut the sizes, or raise the budget"
+                f"job {table.job_ids[job]} needs at least {least_uw / 1e6:.6g} W above idle "
+                f"for its {size} nodes, but the budget leaves {spare_uw / 1e6:.6g} W; cut "
+                "the sizes, or raise the budget"
             )

@@ -108,7 +108,7 @@ def _present(target: Path, expected: str | None) -> Fetched:
     digest = _digest(target)
     if expected is not None and digest != expected:
         raise FetchError(
-            f"{target}: has SHA-256 {digest}, expected {expected}; remove it to fetch it again"
+            f"{target}: has SHA-256 {digest}, expected {expected}; remove it to download it again"
         )
     _record(target, digest)
     return Fetched(
@@ -124,7 +124,7 @@ def _lock(stream: BinaryIO, target: Path) -> None:
     try:
         fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as error:
-        raise FetchError(f"{target}: is being fetched by another process") from error
+        raise FetchError(f"{target}: another process is downloading it") from error
 
 
 class _Transfer:
@@ -198,7 +198,7 @@ class _Transfer:
         if answer.status == http.HTTPStatus.PARTIAL_CONTENT:
             match = _RANGE.match(answer.headers.get("Content-Range", ""))
             if match is None or int(match[1]) != offset:
-                raise FetchError(f"{self._url}: the server sent another part than asked for")
+                raise FetchError(f"{self._url}: the server sent a different part than requested")
             return None if match[2] == "*" else int(match[2])
         length = answer.headers.get("Content-Length", "")
         return int(length) if length.isdecimal() else None

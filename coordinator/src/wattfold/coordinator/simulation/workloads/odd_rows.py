@@ -48,25 +48,34 @@ class Rule(enum.Enum):
 MEANINGS: Mapping[Rule, tuple[str, str]] = {
     Rule.COLUMN_COUNT: (
         "not 18 fields",
-        "missing fields become -1, further ones are ignored; dropped below 4 fields",
+        "missing fields become -1, extra fields are ignored; below 4 fields: dropped",
     ),
     Rule.BAD_NUMBER: (
-        "a field is no number, or beyond 2^52",
-        "the field becomes -1; dropped where it is the id or the submit time",
+        "a field is not a number, or above 2^52",
+        "the field becomes -1; an ID or a submit time: dropped",
     ),
-    Rule.NOT_WHOLE: ("a count or an id has a fraction", "rounded up"),
-    Rule.NEGATIVE_VALUE: ("a value below zero other than -1", "becomes -1; an id: dropped"),
-    Rule.NEGATIVE_SUBMIT: ("submitted before the log begins", "counted as submitted at its begin"),
-    Rule.PARTIAL_LINE: ("a part of a job whose whole has a line too", "dropped"),
-    Rule.REPEATED_ID: ("an id an earlier row has", "a new id above all others"),
-    Rule.UNLIKE_UNITS: ("units of one job differ", "each counts as the greatest of them"),
-    Rule.NO_SIZE: ("no processors given (field 5)", "those asked for (field 8), else dropped"),
-    Rule.NO_RUN: ("no run time, that is below zero", "dropped: the job never ran"),
-    Rule.ZERO_RUN: ("run time zero: less than half a second", "one second"),
-    Rule.RUN_OVER_REQUESTED: ("ran longer than it asked for", "cut to what it asked for"),
+    Rule.NOT_WHOLE: ("a count or an ID has a fraction", "rounded up"),
+    Rule.NEGATIVE_VALUE: ("a value below zero other than -1", "becomes -1; an ID: dropped"),
+    Rule.NEGATIVE_SUBMIT: (
+        "submitted before the start of the log",
+        "submit time set to the start of the log",
+    ),
+    Rule.PARTIAL_LINE: ("a part of a job that also has a line for the whole", "dropped"),
+    Rule.REPEATED_ID: ("an ID that an earlier row has", "a new ID above all others"),
+    Rule.UNLIKE_UNITS: (
+        "units of one job differ",
+        "every unit requests the maximum of each resource",
+    ),
+    Rule.NO_SIZE: (
+        "no number of processors (field 5)",
+        "the requested number (field 8); without it: dropped",
+    ),
+    Rule.NO_RUN: ("no run time (below zero)", "dropped: the job never ran"),
+    Rule.ZERO_RUN: ("run time zero (below half a second)", "set to one second"),
+    Rule.RUN_OVER_REQUESTED: ("ran longer than requested", "cut to the requested time"),
     Rule.OUT_OF_ORDER: ("submitted before the row above it", "sorted by submit time"),
 }
-"""What each rule finds, and its repair."""
+"""Error and repair of each rule."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -65,10 +65,11 @@ class TrainingJob:
             )
         if self.gpus_max and self.gpus_max < self.gpus_min:
             raise ValueError(
-                f"job {self.job_id} takes {self.gpus_min} to {self.gpus_max} GPUs: that is none"
+                f"job {self.job_id} requests {self.gpus_min} to {self.gpus_max} GPUs, which "
+                "is not a range"
             )
         if self.epochs < 1 or self.snapshot_epochs < 1 or self.gpus_min < 1:
-            raise ValueError(f"job {self.job_id}: epochs and GPUs are counted from 1")
+            raise ValueError(f"job {self.job_id}: epochs and GPUs must be at least 1")
 
 
 EpochTimes = Mapping[str, tuple[EpochTime, ...]]
@@ -82,7 +83,7 @@ def read_training_jobs(path: Path) -> tuple[TrainingJob, ...]:
     def job(row: Mapping[str, str]) -> TrainingJob:
         job_id = _whole(row, "job_id")
         if job_id in seen:
-            raise ValueError(f"there is a job {job_id} already")
+            raise ValueError(f"job {job_id} is listed twice")
         seen.add(job_id)
         return TrainingJob(
             job_id=job_id,
@@ -119,7 +120,7 @@ def read_epoch_times(path: Path) -> EpochTimes:
         )
         times = found.setdefault(_word(row, "app"), [])
         if any((one.gpu_model, one.gpus) == (had.gpu_model, had.gpus) for had in times):
-            raise ValueError(f"{one.gpus} x {one.gpu_model} is there already for {row['app']}")
+            raise ValueError(f"{one.gpus} x {one.gpu_model} is listed twice for {row['app']}")
         times.append(one)
 
     _rows(path, _TIME_NEEDS, _CURVE, time)
@@ -163,7 +164,7 @@ def _curve(row: Mapping[str, str]) -> GpuCurve | None:
     if not given:
         return None
     if len(given) < len(_CURVE):
-        raise ValueError(f"{', '.join(_CURVE)} go together; there is {', '.join(given)}")
+        raise ValueError(f"{', '.join(_CURVE)} must be given together; got {', '.join(given)}")
     static_w, full_w, knee, beta = (_real(row, key) for key in _CURVE)
     return GpuCurve(static_w=static_w, full_w=full_w, knee=knee, beta=beta)
 
@@ -177,7 +178,7 @@ def _word(row: Mapping[str, str], key: str) -> str:
 def _whole(row: Mapping[str, str], key: str, *, least: int = 0, most: int = MOST) -> int:
     text = row[key]
     if not text.isdecimal() or not least <= int(text) <= most:
-        raise ValueError(f"{key} is a whole number of at least {least}, got {text!r}")
+        raise ValueError(f"{key} must be a whole number of at least {least}, got {text!r}")
     return int(text)
 
 
@@ -187,5 +188,5 @@ def _real(row: Mapping[str, str], key: str, *, least: float = 0.0, most: float =
     except ValueError:
         value = math.nan
     if not (least <= value <= most and math.isfinite(value)):
-        raise ValueError(f"{key} is a number of at least {least:g}, got {row[key]!r}")
+        raise ValueError(f"{key} must be a number of at least {least:g}, got {row[key]!r}")
     return value

@@ -41,11 +41,11 @@ class Outcome(enum.Enum):
     PROVEN = "proven"
     """Nothing better exists than the plan that was found, or than the incumbent."""
     NOTHING = "nothing better"
-    UNKNOWN = "nothing found in time"
+    UNKNOWN = "no plan found in time"
     LATE = "late"
     CRASHED = "crashed"
     MISSING = "OR-Tools is not installed"
-    WRONG = "an answer that does not hold"
+    WRONG = "an invalid plan"
 
 
 def installed() -> bool:

@@ -27,7 +27,7 @@ def faults(problem: Problem, plan: Plan) -> list[str]:
     """What is wrong with a plan, for people; empty if it may be carried out."""
     count = len(problem.jobs)
     if not len(plan.starts_ns) == len(plan.options) == len(plan.nodes) == count:
-        return [f"a plan of {len(plan.starts_ns)} jobs for {count} that wait"]
+        return [f"the plan has {len(plan.starts_ns)} jobs, but {count} wait"]
     found: list[str] = []
     for index in range(count):
         found += _misplaced(problem, plan, index)
@@ -36,7 +36,7 @@ def faults(problem: Problem, plan: Plan) -> list[str]:
     found += _overfull(problem, plan)
     said = objective(problem, plan.starts_ns)
     if abs(said - plan.objective) > ROUNDING * max(abs(said), 1.0):
-        found.append(f"the plan says {plan.objective} of its objective, which is {said}")
+        found.append(f"the plan states the objective {plan.objective}, but it is {said}")
     return found
 
 
@@ -45,7 +45,7 @@ def _misplaced(problem: Problem, plan: Plan, index: int) -> list[str]:
     job, start_ns, nodes = problem.jobs[index], plan.starts_ns[index], plan.nodes[index]
     shape = problem.shapes[job.shape]
     if start_ns == NEVER:
-        return [f"job {index} has nodes and no start"] if nodes else []
+        return [f"job {index} has nodes but no start"] if nodes else []
     if start_ns < problem.now_ns:
         return [f"job {index} starts at {start_ns} ns, before now ({problem.now_ns} ns)"]
     if not 0 <= plan.options[index] < len(job.options):
@@ -54,7 +54,7 @@ def _misplaced(problem: Problem, plan: Plan, index: int) -> list[str]:
         return [f"job {index} has nodes for {len(nodes)} of {shape.units} units"]
     able = set(range(len(problem.nodes)) if shape.nodes is None else shape.nodes)
     if not able.issuperset(nodes):
-        return [f"job {index} may not be on nodes {sorted(set(nodes) - able)}"]
+        return [f"job {index} must not be on nodes {sorted(set(nodes) - able)}"]
     if shape.spread is Spread.TOGETHER and len(set(nodes)) > 1:
         return [f"job {index} is not all on one node"]
     if shape.spread is Spread.APART and len(set(nodes)) < len(nodes):

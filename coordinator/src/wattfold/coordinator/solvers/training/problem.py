@@ -142,23 +142,26 @@ def faults(problem: Problem, plan: Plan) -> list[str]:
         if chosen == POSTPONED:
             continue
         if chosen not in problem.options_of(job):
-            found.append(f"job {job} has an option of another one")
+            found.append(f"job {job} has an option of another job")
         if options.node[chosen] not in (ANY, where) or options.kind[chosen] != nodes.kind[where]:
             found.append(f"job {job} is on a node that is not in its option")
         left[where] -= options.amounts[chosen]
         power_uw -= int(options.power_uw[chosen])
         musts_uw += int(options.power_uw[chosen]) if problem.jobs.must[job] else 0
     if (left < 0).any():
-        found.append(f"nodes {np.flatnonzero((left < 0).any(axis=1)).tolist()} hold too much")
+        found.append(
+            f"nodes {np.flatnonzero((left < 0).any(axis=1)).tolist()} hold more than their "
+            "resources"
+        )
     if power_uw < min(0, problem.power_uw - musts_uw):
-        found.append(f"{-power_uw} uW are lacking")
+        found.append(f"{-power_uw} uW are missing")
     for job, chosen in enumerate(plan.option):
         if chosen != POSTPONED:
             continue
         if problem.jobs.must[job]:
-            found.append(f"job {job} is postponed and must not be")
+            found.append(f"job {job} is postponed but must run")
         elif has_room(problem, job, left, power_uw):
-            found.append(f"job {job} is postponed though it has room")
+            found.append(f"job {job} is postponed although it has room")
     return found
 
 

@@ -24,8 +24,9 @@ from wattfold.coordinator.simulation.experiments.report import Section
 from wattfold.coordinator.simulation.experiments.verdicts import Claim, Judgement, Verdict
 
 EMULATED = (
-    "EMULATED: nodes, GPUs and their watts; real are the service, the agents, and trainings with "
-    "numpy that save and go on, with epochs as long as the authors measured them, scaled down."
+    "EMULATED: nodes, GPUs and their power. Real: the service, the agents, and training "
+    "jobs with numpy that save snapshots and resume. Epochs take as long as the authors "
+    "measured, scaled down."
 )
 
 Draw = Callable[[ClusterRun, Predicted, Path], list[Path]]

@@ -192,7 +192,7 @@ class _Judge:
         return judged(claim, judge)
 
     def _below_each(self, one: Scenario, baselines: tuple[str, ...], key: str) -> Judgement:
-        which = "each baseline's" if baselines == BASELINES else "that of each that waits"
+        which = "each baseline's" if baselines == BASELINES else "that of each waiting baseline"
         claim = Claim(
             key=f"{key}-{one.number}",
             text=f"total cost is below {which} in every run, scenario {one.number}",
@@ -219,8 +219,8 @@ class _Judge:
     def _strongest(self, one: Scenario) -> Judgement:
         claim = Claim(
             key=f"strongest-{one.number}",
-            text="total cost is below that of the strongest baseline of each run, those that wait "
-            f"among them, scenario {one.number}",
+            text="total cost is below that of the strongest baseline of each run, waiting "
+            f"baselines included, scenario {one.number}",
             source="ours",
         )
 
@@ -302,7 +302,7 @@ class _Judge:
     def _knowing(self, price: str) -> Judgement:
         claim = Claim(
             key=f"price-{price}",
-            text=f"who knows the prices pays no more in total than who knows their mean: {price}",
+            text=f"knowing the prices costs no more in total than knowing their mean: {price}",
             source="ours",
         )
 

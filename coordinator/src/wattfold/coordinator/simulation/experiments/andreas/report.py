@@ -101,8 +101,8 @@ def _gap_table(findings: Findings) -> list[list[object]]:
 
 def cost_rows(findings: Findings) -> list[str]:
     """Means over the seeds in Markdown, a line a group of cases."""
-    head = "what | nodes | policy | total, EUR | energy, EUR | tardiness, EUR | late | done, h"
-    rows = [f"| {head} | pre-emptions | call, ms |", "|---" * 10 + "|"]
+    head = "case | nodes | policy | total, EUR | energy, EUR | tardiness, EUR | late | done, h"
+    rows = [f"| {head} | preemptions | call, ms |", "|---" * 10 + "|"]
     for what, nodes, policy, values in grouped(findings):
         cells = [
             f"{values[name]:{form}}"

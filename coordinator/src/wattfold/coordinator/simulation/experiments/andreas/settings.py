@@ -78,25 +78,26 @@ MEASURES = {
     "idle_eur": "energy of nodes without a job, first submission to last end, EUR",
     "energy_kwh": "energy of all nodes, without PUE, kWh",
     "jobs_late": "jobs that end after they are due",
-    "tardiness_h": "sum of what they are late, h",
+    "tardiness_h": "total tardiness, h",
     "makespan_h": "first submission to last end, h",
     "response_h": "mean time from submission to end, h",
-    "preemptions": "how often jobs were ended to go on later or elsewhere",
-    "wasted_share": "work that was lost by that, of the time jobs ran",
+    "preemptions": "preemptions to resume later or elsewhere",
+    "wasted_share": "work lost by preemption, of the time jobs ran",
     "call_s": "mean time of a decision, s",
-    "call_s_max": "greatest time of a decision, s",
+    "call_s_max": "longest decision, s",
     "calls": "decisions",
-    "committed_w_peak": "greatest committed power, W",
+    "committed_w_peak": "maximum committed power, W",
     "jobs": "jobs",
 }
 
 
 GAP_MEASURES = {
-    "gap": "objective of the plan of one call above the best one, relative; the paper's",
-    "gap_own": "the same of the objective that we use",
-    "gap_greedy": "the same of the paper's search alone",
-    "proven": "1 where the best plan is proven to be that",
-    "exact_s": "time that all took, s",
+    "gap": "objective of the plan of one call above that of the best plan, relative; the paper's "
+    "objective",
+    "gap_own": "the same for the objective that we use",
+    "gap_greedy": "the same for the paper's search alone",
+    "proven": "1 if the best plan is proven optimal",
+    "exact_s": "total time, s",
     "jobs_gap": "jobs of the problem",
     "nodes_gap": "its nodes",
 }
@@ -123,14 +124,14 @@ class Settings:
 
     def __post_init__(self) -> None:
         if self.workload not in WORKLOADS:
-            raise ValueError(f"jobs are {' or '.join(WORKLOADS)}, got {self.workload!r}")
+            raise ValueError(f"jobs must be {' or '.join(WORKLOADS)}, got {self.workload!r}")
         if not (0 < self.host_idle_w < 10_000 and 0 < self.host_work_w < 10_000):
             raise ValueError(
-                f"a host draws 0 to 10,000 W, got {self.host_idle_w:g} W idle and "
+                f"a host must draw 0 to 10,000 W, got {self.host_idle_w:g} W idle and "
                 f"{self.host_work_w:g} W more at work"
             )
         if not 0 <= self.restart_s < 86_400:
-            raise ValueError(f"a restart takes 0 s to a day, got {self.restart_s:g} s")
+            raise ValueError(f"a restart must take 0 s to a day, got {self.restart_s:g} s")
         if self.snapshot_epochs < 1 or self.iterations < 1:
             raise ValueError("epochs of a snapshot and iterations are counted from 1")
 
@@ -145,8 +146,8 @@ def stand_ins(settings: Settings) -> tuple[StandIn, ...]:
         *(_measured_jobs() if settings.workload == MEASURED else _composed_jobs(settings)),
         StandIn(
             name="nodes without a job",
-            value="not in the total cost, told apart",
-            why="the cost in the paper is that of nodes that are used",
+            value="reported separately, not in the total cost",
+            why="the cost in the paper is that of the used nodes",
         ),
         StandIn(
             name="snapshots and restarts",
@@ -158,14 +159,15 @@ def stand_ins(settings: Settings) -> tuple[StandIn, ...]:
         StandIn(
             name="baselines",
             value="each job in order takes the cheapest free configuration that meets its due "
-            "date, else the fastest, and keeps it; beside them such as wait for what costs less",
+            "date, or else the fastest, and keeps it; further baselines wait for a cheaper "
+            "configuration",
             why="the paper only says that they never change a started job; the code of the "
             "authors' later simulator has them so",
         ),
         StandIn(
             name="prices that change",
             value="a spring and a winter week of an hourly market with noise, alone and with 92 "
-            "EUR/MWh beside it; two prices a day",
+            "EUR/MWh added; two prices a day",
             why="the paper has one price",
         ),
     )
@@ -206,7 +208,7 @@ def _composed_jobs(settings: Settings) -> tuple[StandIn, ...]:
             why="as one of the generators of the authors' later simulator has it",
         ),
         StandIn(
-            name="power of a node beside its GPUs",
+            name="power of a node without its GPUs",
             value=f"{settings.host_idle_w:g} W, and {settings.host_work_w:g} W more with all GPUs "
             "in use; V100 36 to 250 W, T4 10 to 70 W",
             why="the paper measured whole nodes and does not say what",

@@ -262,7 +262,7 @@ class _Judge:
             holds.append(values[CP] < best if wins else values[CP] > worst)
             texts.append(f"{values[CP]:.1f} against {values[FIFO]:.1f} and {values[WALLTIME]:.1f}")
         verdict = Verdict.REPRODUCED if all(holds) else Verdict.NOT
-        why = f"on {sum(holds)} of {len(holds)} windows that stand for it"
+        why = f"on {sum(holds)} of {len(holds)} windows that represent it"
         return "; ".join(texts), Ruling(verdict=verdict, why=why), None
 
     def _sample(self, policy: str, name: str) -> Floats:

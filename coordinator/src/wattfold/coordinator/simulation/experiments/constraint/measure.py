@@ -66,7 +66,7 @@ def measure(case: Case) -> Values:
     )
     found = metrics_of(record)
     core_ns = record.columns.core_ns
-    assert core_ns is not None, "nodes are told apart"
+    assert core_ns is not None, "nodes must be named"
     return {
         "wqt": found.weighted_wait,
         "nl": float(found.jobs_late),

@@ -56,19 +56,19 @@ BASELINES = (FIFO, WALLTIME)
 NAMES = {LOOK: "pbs-fifo", PREDICTED: OURS}
 MEASURES = {
     "wqt": "sum of wait / expected wait of the queue",
-    "nl": "jobs later than the greatest wait of their queue",
-    "tr_s": "sum of what they are late, s",
+    "nl": "jobs that wait longer than the maximum of their queue",
+    "tr_s": "total lateness, s",
     "ao_s": "mean time of a decision, s",
-    "ao_max_s": "greatest time of a decision, s",
+    "ao_max_s": "longest decision, s",
     "ao_cpu_s": "mean CPU time of a decision, s",
-    "ao_cpu_max_s": "greatest CPU time of a decision, s",
-    "start_error_s": "median of how far jobs start from the first start they are told, s",
-    "start_kept": "share of those that start then, within a minute, or before",
+    "ao_cpu_max_s": "maximum CPU time of a decision, s",
+    "start_error_s": "median deviation of starts from the first announced start, s",
+    "start_kept": "share of jobs that start at that time, within a minute, or earlier",
     "wqt_mean": "WQT a job",
     "cores_used": "mean cores in use, first submission to last end",
     "makespan_s": "first submission to last end, s",
     "drawn_w_mean": "mean power, W, as nodes are charged here",
-    "predicted_w_peak": "greatest sum of the powers predicted of the running jobs, W",
+    "predicted_w_peak": "maximum total of the predicted power of the running jobs, W",
     "jobs": "jobs",
 }
 
@@ -114,13 +114,15 @@ class Settings:
 
     def __post_init__(self) -> None:
         if not 0 < self.budget_share <= 1:
-            raise ValueError(f"a share of the power is above 0 up to 1, got {self.budget_share:g}")
+            raise ValueError(
+                f"the budget share must be above 0 and at most 1, got {self.budget_share:g}"
+            )
         if not 0.01 <= self.week_factor <= 100:
-            raise ValueError(f"the factor of weeks is 0.01 to 100, got {self.week_factor:g}")
+            raise ValueError(f"the week factor must be 0.01 to 100, got {self.week_factor:g}")
         if not 0 < self.cap_min_w < self.cap_max_w < 10_000 or not 0 <= self.base_w < 10_000:
             raise ValueError(
-                f"caps of a node rise from above 0 W, got {self.cap_min_w:g} to "
-                f"{self.cap_max_w:g} W beside {self.base_w:g} W"
+                f"caps of a node must be above 0 W and ascend, got {self.cap_min_w:g} to "
+                f"{self.cap_max_w:g} W with a base power of {self.base_w:g} W"
             )
 
     def document(self) -> dict[str, object]:
@@ -136,11 +138,11 @@ def stand_ins(settings: Settings) -> tuple[StandIn, ...]:
             value=f"{len(WINDOWS)} windows of {WINDOW_JOBS} jobs of the union of Eurora's traces "
             "of March and April 2014, times between submissions times 0.02 to 0.1",
             why="its instances are lost; raw traces hardly load the machine. The windows from "
-            f"{TEST_1.name} and {' and '.join(one.name for one in TEST_2)} stand for tests 1 and "
-            "2: PBSFifo's WQT is near to what is published there, its TR far below",
+            f"{TEST_1.name} and {' and '.join(one.name for one in TEST_2)} stand for tests 1 "
+            "and 2: PBSFifo's WQT is near the published value there, its TR far below",
         ),
         StandIn(
-            name="greatest waits of queues",
+            name="maximum waits of queues",
             value="debug 1 h, parallel 6 h, longpar 24 h, reservations 30 min",
             why="the file of queues that comes with the traces",
         ),
@@ -151,8 +153,8 @@ def stand_ins(settings: Settings) -> tuple[StandIn, ...]:
         ),
         StandIn(
             name="backfilling over the first N",
-            value="N blocked jobs get reservations and any later job may slip in; beside it the "
-            "reading that only N jobs are looked at",
+            value="N blocked jobs get reservations and any later job may be backfilled; also the "
+            "reading in which only N jobs are examined",
             why="PBS allows both readings; ours is judged by the first, which is the stronger",
         ),
         StandIn(
@@ -165,15 +167,15 @@ def stand_ins(settings: Settings) -> tuple[StandIn, ...]:
         StandIn(
             name="power",
             value=f"{settings.base_w:g} W a node and packages of {settings.cap_min_w:g} to "
-            f"{settings.cap_max_w:g} W; a budget leaves {settings.budget_share:.0%} of what is "
-            "above idle",
+            f"{settings.cap_max_w:g} W; a budget leaves {settings.budget_share:.0%} of the "
+            "power above idle",
             why="the paper has no power",
             option="--budget-share, --base, --cap-min, --cap-max",
         ),
         StandIn(
             name="times at lower caps",
-            value="under a power budget jobs have the greatest cap, or what is predicted of their "
-            "power and a tenth more, which is taken not to slow them",
+            value="under a power budget jobs have the maximum cap, or their predicted power and a "
+            "tenth more, which is assumed not to slow them",
             why="nothing is known of how caps slow the jobs of the traces",
         ),
     )

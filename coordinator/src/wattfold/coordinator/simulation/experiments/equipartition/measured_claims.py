@@ -67,7 +67,7 @@ def sections(measured: Measured, draws: Sequence[Draw]) -> list[Section]:
         ),
         _section(
             "residual",
-            "What residual processes cost (section 3.3, Figure 3, Table 5)",
+            "Cost of residual processes (section 3.3, Figure 3, Table 5)",
             _residual_claims(measured),
             _residual_table(measured),
             partial(residual, measured),
@@ -362,15 +362,14 @@ def _sharing_claims(one: Sharing) -> list[Judgement]:
             f"real-throughput-{one.pes}",
             "its throughput falls when it is shrunk, and comes back when it is expanded",
             "Figure 5",
-            f"{before:.1f} steps/s, {between:.1f} beside the other job, {after:.1f} after it",
+            f"{before:.1f} steps/s, {between:.1f} with the other job, {after:.1f} after it",
             _comes_back(before, between, after),
         ),
         _judgement(
             f"real-vacated-{one.pes}",
-            "the job that comes gets most of the vacated processor, in spite "
-            "of the residual process",
+            "the arriving job gets most of the vacated processor, in spite of the residual process",
             "Figure 4",
-            f"{part:.1%} of what both use there",
+            f"{part:.1%} of the CPU time of both jobs there",
             _most(part),
         ),
     ]
@@ -378,14 +377,14 @@ def _sharing_claims(one: Sharing) -> list[Judgement]:
 
 def _comes_back(before: float, between: float, after: float) -> Ruling:
     if math.isnan(before + between + after):
-        return Ruling(verdict=Verdict.UNDECIDED, why="too few steps were seen")
+        return Ruling(verdict=Verdict.UNDECIDED, why="too few steps were observed")
     if between >= before:
         return Ruling(verdict=Verdict.NOT, why="it does not fall")
     if after >= COMES_BACK * before:
-        return Ruling(verdict=Verdict.REPRODUCED, why=f"at least {COMES_BACK:.0%} of it are back")
+        return Ruling(verdict=Verdict.REPRODUCED, why=f"at least {COMES_BACK:.0%} of it returns")
     right = after > between
     return Ruling(
-        verdict=Verdict.DIRECTION if right else Verdict.NOT, why="it does not come back whole"
+        verdict=Verdict.DIRECTION if right else Verdict.NOT, why="it does not return fully"
     )
 
 

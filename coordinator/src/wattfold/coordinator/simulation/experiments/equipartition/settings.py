@@ -57,14 +57,13 @@ def stand_ins(settings: Settings) -> tuple[StandIn, ...]:
         ),
         StandIn(
             name="traditional scheduler",
-            value="equipartition of jobs whose least and greatest size are equal, which is first "
-            "fit",
+            value="equipartition of jobs with equal minimum and maximum size, which is first fit",
             why="of PBS and DQS it says first fit and no more; one code decides for both",
         ),
         StandIn(
             name="cost of a resize",
             value=f"none, and {settings.stall_s:g} s without progress",
-            why="its simulation states none; 5 s is what it takes from earlier work as a bound",
+            why="its simulation states none; 5 s is the bound that it takes from earlier work",
             option="--stall",
         ),
         StandIn(

@@ -39,7 +39,7 @@ from wattfold.coordinator.simulation.results.intervals import (
 
 NAME = "cluster"
 POLICIES = (*BASELINES, *VARIANTS)
-_READING = {BASELINE_MAX: "greatest size", BASELINE_MIN: "least size"}
+_READING = {BASELINE_MAX: "maximum size", BASELINE_MIN: "minimum size"}
 _Judged = tuple[str, Ruling, Interval | None]
 
 

@@ -48,7 +48,7 @@ def judgements(plan: Plan, outcomes: Outcomes) -> list[Judgement]:
         judged(
             Claim(
                 key="fairness.max",
-                text="the greatest completion time falls as alpha grows from 0.28 to 1.48",
+                text="the maximum completion time falls as alpha grows from 0.28 to 1.48",
                 source=source,
             ),
             lambda: moves("completion_s_max", rises=False),

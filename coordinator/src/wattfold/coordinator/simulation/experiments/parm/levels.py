@@ -76,7 +76,7 @@ def judgements(plan: Plan, outcomes: Outcomes) -> list[Judgement]:
         judged(
             Claim(
                 key="levels.max",
-                text="the greatest completion time falls from 2 to 6 power levels",
+                text="the maximum completion time falls from 2 to 6 power levels",
                 source=source,
             ),
             lambda: falls("completion_s_max"),

@@ -28,7 +28,7 @@ from wattfold.coordinator.simulation.sweep.case import Case, Values
 
 MEASURES = {
     "completion_s": "mean completion time, s",
-    "completion_s_max": "greatest completion time, s",
+    "completion_s_max": "maximum completion time, s",
     "response_s": "mean response time, s",
     "makespan_s": "makespan, s",
     "nodes": "mean nodes in use",

@@ -77,7 +77,7 @@ def judgements(plan: Plan, samples: Samples) -> list[Judgement]:
 
     return [
         judged(
-            Claim(key="b.guests", text="20,476 jobs (10.3 %) start beside mates", source=source),
+            Claim(key="b.guests", text="20,476 jobs (10.3 %) start with mates", source=source),
             share("guests", 0.103),
         ),
         judged(

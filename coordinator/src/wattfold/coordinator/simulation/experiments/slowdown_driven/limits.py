@@ -182,7 +182,7 @@ def _below_published(plan: Plan, samples: Samples, workload: str) -> Judgement:
     return judged(
         Claim(
             key=f"a.published.{workload}",
-            text=f"slowdown is no more than the {least:,.0f} the paper comes to, {workload}",
+            text=f"slowdown is no more than the {least:,.0f} that the paper reaches, {workload}",
             source="not the paper's",
         ),
         judge,
@@ -207,7 +207,7 @@ def _of_curie(plan: Plan, samples: Samples) -> list[Judgement]:
         text = f"MAXSD 10 {ten.mean:.3f}, best {policy_name(policy)} {interval.mean:.3f}"
         if not same:
             return text, Ruling(verdict=Verdict.NOT, why="another limit is better"), ten
-        return text, Ruling(verdict=Verdict.REPRODUCED, why="none is better"), ten
+        return text, Ruling(verdict=Verdict.REPRODUCED, why="no other limit is better"), ten
 
     return [
         judged(
@@ -247,7 +247,7 @@ def _grows(plan: Plan, samples: Samples, workload: str) -> Judgement:
     return judged(
         Claim(
             key=f"a.grows.{workload}",
-            text=f"a greater limit lowers slowdown, {workload}",
+            text=f"a larger limit lowers slowdown, {workload}",
             source=_SOURCE,
         ),
         judge,

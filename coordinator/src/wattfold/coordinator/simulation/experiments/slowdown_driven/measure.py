@@ -45,9 +45,9 @@ MEASURES = {
     "bounded_slowdown": "the same with run times below 10 s taken as 10 s",
     "utilisation": "nodes held, of all nodes over the makespan",
     "jobs": "jobs",
-    "guests": "jobs that started beside mates",
-    "mates": "jobs that have lent",
-    "penalty": "greatest penalty of a mate (Eq. 4)",
+    "guests": "jobs that started with mates",
+    "mates": "jobs that lent cores",
+    "penalty": "maximum penalty of a mate (Eq. 4)",
     "wall_s": "simulation time, s",
 }
 """What `measure` gives of every case, beside categories and days."""

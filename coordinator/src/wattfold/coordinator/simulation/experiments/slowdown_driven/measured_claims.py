@@ -75,7 +75,7 @@ def _judged(measured: Measured, measure: str) -> Judgement:
     ruling = near(interval, published, 1.0)
     return _judgement(
         f"d.{measure}",
-        f"sharing takes {1 - published:.0%} of the {WORDS[measure]} away",
+        f"sharing reduces the {WORDS[measure]} by {1 - published:.0%}",
         f"{interval_text(interval, '{:.3f}')} of static backfill",
         ruling,
         interval,

@@ -36,7 +36,7 @@ def report_of(
         "are one workload each and have none."
     ]
     if plan.missing:
-        remarks.append(f"Left out, as their logs are not there: {', '.join(plan.missing)}.")
+        remarks.append(f"Omitted, because their logs are missing: {', '.join(plan.missing)}.")
     return Report(
         paper=PAPER,
         title="The evaluation of SD-Policy, run again",

@@ -33,7 +33,7 @@ class Settings:
     def __post_init__(self) -> None:
         if self.looked < 1 or not 0 < self.every_s <= 86_400:
             raise ValueError(
-                f"a limited scheduler looks at 1 job or more, every day or more often; got "
+                "a limited scheduler examines 1 job or more, every day or more often; got "
                 f"{self.looked} jobs every {self.every_s:g} s"
             )
         if not 0 < self.sharing_factor < 1:
@@ -41,7 +41,7 @@ class Settings:
         if not 0 <= self.least_gain <= 1e6:
             raise ValueError(f"a gain in slowdown is 0 or more, got {self.least_gain:g}")
         if self.tested < 1:
-            raise ValueError(f"at least 1 waiting job is looked at, got {self.tested}")
+            raise ValueError(f"at least 1 waiting job must be examined, got {self.tested}")
 
     def document(self) -> dict[str, object]:
         """As plain data."""
@@ -53,23 +53,23 @@ def stand_ins(settings: Settings, *, quick: bool) -> tuple[StandIn, ...]:
     found = [
         StandIn(
             name="static backfill",
-            value="ideal: EASY at every event; limited: EASY as Slurm is told to do it, "
-            f"{settings.looked} jobs looked at, a pass every {settings.every_s:g} s, only starts "
-            "in order between them",
+            value="ideal: EASY at every event; limited: EASY with the limits of Slurm, "
+            f"{settings.looked} jobs examined, a pass every {settings.every_s:g} s, only "
+            "in-order starts between passes",
             why="the paper has Slurm's scheduler and does not state its parameters; both are run, "
             "and slowdown-driven under the same limits",
             option="--looked, --every",
         ),
         StandIn(
             name="not modelled of Slurm",
-            value="reservations for more than the first that waits, its window of a day and its "
-            "time slots, time that scheduling takes",
-            why="its backfill reserves for every job it looks at, which EASY does not",
+            value="reservations for more than the head of the queue, its window of a day and its "
+            "time slots, scheduling time",
+            why="its backfill reserves for every job it examines, which EASY does not",
         ),
         StandIn(
             name="workloads 1 and 2",
-            value="forms of Cirne and Berman refitted to SDSC SP2, sizes up to 128 nodes; least "
-            "and greatest request (60 s, 48 h) and mean gap (30 s) fitted to Table 1",
+            value="forms of Cirne and Berman refitted to SDSC SP2, sizes up to 128 nodes; minimum "
+            "and maximum request (60 s, 48 h) and mean gap (30 s) fitted to Table 1",
             why="neither the constants of the model nor ANL's arrivals are public",
         ),
         StandIn(
@@ -88,12 +88,12 @@ def stand_ins(settings: Settings, *, quick: bool) -> tuple[StandIn, ...]:
             why="the reader of logs repairs them so",
         ),
         StandIn(
-            name="who is malleable",
+            name="malleable jobs",
             value="all jobs, one rank on a node",
             why="shares are not stated for the simulations",
         ),
         StandIn(
-            name="the first that waits",
+            name="head of the queue",
             value="keeps its reservation",
             why="not said in the paper",
         ),
@@ -105,13 +105,14 @@ def stand_ins(settings: Settings, *, quick: bool) -> tuple[StandIn, ...]:
         ),
         StandIn(
             name="worth it",
-            value=f"no limit, and a predicted slowdown lower by {settings.least_gain:g} at least",
-            why="not the paper's: beside EASY, jobs that gain little by sharing harm those behind",
+            value=f"no limit, and a predicted slowdown lower by at least {settings.least_gain:g}",
+            why="not the paper's: with EASY, jobs that gain little by sharing harm the jobs "
+            "behind them",
             option="--least-gain",
         ),
         StandIn(
-            name="jobs looked at for mates",
-            value=f"{settings.tested} that wait (ideal), {settings.looked} (limited)",
+            name="jobs examined for mates",
+            value=f"{settings.tested} waiting jobs (ideal), {settings.looked} (limited)",
             why="a bound on the time of a decision",
             option="--tested",
         ),

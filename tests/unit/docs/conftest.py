@@ -1,0 +1,7 @@
+"""The fake coordinator of the tests of the command, for the commands of documents."""
+
+from __future__ import annotations
+
+from unit.cli.conftest import address, fake, short_folder, wattfold
+
+__all__ = ["address", "fake", "short_folder", "wattfold"]

@@ -1,0 +1,66 @@
+"""The commands of docs/getting-started.md are run against a coordinator in memory.
+
+Only those of `wattfold`: the services, systemd and the file system of a cluster are not there.
+`test_commands.py` parses the rest.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+from unit.cli.command import Command
+from unit.cli.fake_coordinator import FakeCoordinator
+from unit.docs.test_commands import commands
+
+from wattfold.v1 import coordinator_pb2 as pb
+
+ROOT = Path(__file__).parents[3]
+PAGE = (ROOT / "docs" / "getting-started.md").read_text(encoding="utf-8")
+LINES = [words[1:] for words in commands(PAGE) if words[0] == "wattfold"]
+PROGRAMS = ("program", "hybrid", "rod.py", "lesson")
+LAUNCHERS = ("mpirun", "mpiexec", "charmrun", "python")
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with the programs that the commands name."""
+    monkeypatch.chdir(tmp_path)
+    bins = tmp_path / "bin"
+    bins.mkdir()
+    for path in (*(tmp_path / name for name in PROGRAMS), *(bins / name for name in LAUNCHERS)):
+        path.write_text("#!/bin/sh\n# follow_map\n", encoding="utf-8")
+        path.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{bins}:{os.environ['PATH']}")
+    return tmp_path
+
+
+@pytest.mark.usefixtures("folder")
+def test_the_commands_of_the_page_work_in_their_order(
+    wattfold: Command, fake: FakeCoordinator
+) -> None:
+    for job_id in ("1", "17"):
+        spec = pb.JobSpec(name="job", argv=["program"], size_min=1, size_max=4)
+        fake.add(pb.Job(job_id=job_id, spec=spec, state=pb.JOB_STATE_RUNNING, size=1))
+    wrong = []
+    for words in LINES:
+        result = wattfold(*words)
+        if result.exit_code or result.stderr:
+            wrong.append((" ".join(words), result.output))
+    assert wrong == []
+
+
+def test_the_files_and_extras_of_the_page_exist() -> None:
+    files = re.findall(r"(?<![\w/])packaging/[\w./-]+\.[a-z]+", PAGE)
+    assert len(files) >= 5
+    assert [name for name in files if not (ROOT / name).is_file()] == []
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    extras = {name for found in re.findall(r"'\.\[([\w,]+)\]'", PAGE) for name in found.split(",")}
+    assert {"coordinator", "agent"} <= extras <= set(project["optional-dependencies"])
+
+
+def test_the_page_has_commands() -> None:
+    assert len(LINES) > 25
