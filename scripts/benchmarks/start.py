@@ -3,8 +3,8 @@
 
 Runs `python -c pass` and each command in turns, so that all of them see the same load, and prints
 the median times and the ratio of each command to Python. `wattfold queue` asks a coordinator that
-this program starts. The coordinator and the agent are timed until they print `ready`, their
-helper processes included.
+this program starts. The wall time of the coordinator and the agent ends when they print `ready`.
+Their CPU time includes their helper processes and their shutdown.
 
     scripts/benchmarks/start.py [--runs 15] [--json]
 

@@ -1,7 +1,9 @@
-"""How the commands start: a package that is missing is one line, a reader that went away is none.
+"""Entry points of the commands.
 
-A bare `pip install .` has the contract only; what a command needs besides is an extra. So nothing
-but the standard library is imported before the command is known to be installed.
+A missing package is reported in one line. A reader that closes the output ends a command silently.
+
+A bare `pip install .` installs the contract only. The other packages of a command are an extra, so
+this module imports only the standard library.
 """
 
 from __future__ import annotations
@@ -17,12 +19,12 @@ EXIT_USAGE = 2
 EXIT_OUTPUT_CLOSED = 141
 """128 + SIGPIPE, as a shell shows it."""
 GC_OBJECTS = 50_000
-"""New objects until Python looks for garbage, in place of 700."""
+"""Threshold of the first generation of the garbage collector; the default of Python is 700."""
 
 
 def wattfold() -> NoReturn:
     """The command for people."""
-    # Commands import more when they run.
+    # Commands import more modules while they run.
     gc.set_threshold(GC_OBJECTS)
     _run("wattfold", "wattfold.coordinator.cli.main", "coordinator")
 
@@ -48,7 +50,7 @@ def _run(command: str, module: str, extra: str) -> NoReturn:
             sys.exit(_imported(module).main())
         finally:
             sys.stdout.flush()
-            # The interpreter would look for garbage in all modules before it ends.
+            # Otherwise the interpreter collects garbage in all modules before it exits.
             gc.freeze()
     except BrokenPipeError:
         # The interpreter flushes once more when it ends.
@@ -67,7 +69,7 @@ def _run(command: str, module: str, extra: str) -> NoReturn:
 
 
 def _imported(name: str) -> ModuleType:
-    """A module; no garbage is looked for among what is imported, which takes a tenth of the time."""
+    """Import a module without garbage collection, which takes a tenth of the time."""
     gc.disable()
     try:
         return importlib.import_module(name)

@@ -46,12 +46,16 @@ def test_one_column_a_policy_with_common_axes() -> None:
     figure = draw_power_timeline([run("fifo", 1.0), run("parm", 0.8)], "two policies")
     power, other_power, cores, other_cores = figure.axes
     assert [axes.get_title(loc="left") for axes in (power, other_power)] == ["fifo", "parm"]
-    assert power.get_ylabel() == "power, W"
-    assert cores.get_xlabel() == other_cores.get_xlabel() == "time, s"
+    assert power.get_ylabel() == "power (W)"
+    assert cores.get_xlabel() == other_cores.get_xlabel() == "time (s)"
     assert power.get_xlim() == other_cores.get_xlim() == (0, 30)
-    assert [line.get_label() for line in power.lines] == ["measured", "committed", "budget"]
+    assert [line.get_label() for line in power.lines] == [
+        "measured power",
+        "committed power",
+        "power budget",
+    ]
     assert list(power.lines[2].get_ydata()) == [200, 150, 150]
-    assert power.get_title(loc="right") == "done after 30 s"
+    assert power.get_title(loc="right") == "finished after 30 s"
     assert figure.get_suptitle() == "two policies"
 
 

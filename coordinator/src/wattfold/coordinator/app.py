@@ -64,7 +64,6 @@ from wattfold.coordinator.core.machine import CoordinatorCore
 from wattfold.coordinator.core.state import CoreSettings
 from wattfold.coordinator.models.forecast import METHODS
 from wattfold.coordinator.policies import registry
-from wattfold.coordinator.policies.parm import Parm
 from wattfold.coordinator.solvers.worker import (
     Crashed,
     SolverWorker,
@@ -348,7 +347,7 @@ async def _wire(
 async def _planner(
     config: Config, service: Service, seen: Observations, stack: contextlib.AsyncExitStack
 ) -> tuple[SolverWorker, Planner]:
-    warm_up = config.policy.warm_up if isinstance(config.policy, Parm) else None
+    warm_up = getattr(config.policy, "warm_up", None)
     worker = await stack.enter_async_context(SolverWorker(warm_up=warm_up))
     feed = ReplicaFeed(worker, lambda: service.core.state, for_planning)
     service.followers.append(feed.note)

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import importlib
 import os
 import signal
 import socket
 import sys
 import uuid
 from dataclasses import dataclass
-from importlib import metadata
 from pathlib import Path
 
 import grpc
 
 from wattfold.contract.topology import Topology
-from wattfold.nodeagent import check, logs, restore
+from wattfold.nodeagent import logs
 from wattfold.nodeagent.adapters import host, service_manager, wire
 from wattfold.nodeagent.adapters.config import Config, load
 from wattfold.nodeagent.adapters.config_error import ConfigError
@@ -59,9 +59,10 @@ _KILL_GRACE_S = 10.0
 
 def main() -> None:
     """Entry point of the command."""
-    commands = {"check": check.main, "restore": restore.main}
-    if sys.argv[1:2] and sys.argv[1] in commands:
-        sys.exit(commands[sys.argv[1]](sys.argv[2:]))
+    if sys.argv[1:2] in (["check"], ["restore"]):
+        # Not imported by an agent that serves.
+        command = importlib.import_module(f"wattfold.nodeagent.{sys.argv[1]}")
+        sys.exit(command.main(sys.argv[2:]))
     try:
         config = load(sys.argv[1:])
     except ConfigError as error:
@@ -209,6 +210,8 @@ async def _leave_safe(
     restoring = config.restore_on_stop and not power.left
     if restoring:
         zones = power.zones.values()
+        from wattfold.nodeagent import restore
+
         may_draw = restore.may_draw_text(zones, power.originals, config.base_power_uw)
         logs.warning("limits_restored_on_stop", effect=f"{may_draw}, even above the budget")
         power.restore()
@@ -302,6 +305,8 @@ def _emulated_machine(config: Config) -> TreeProcess | None:
 def _inventory(
     config: Config, boot_id: str, masks: MaskControl, emulation: _Emulation | None
 ) -> pb.Inventory:
+    from importlib import metadata
+
     answer = pb.Inventory(
         node_id=config.node_id,
         hostname=socket.gethostname(),

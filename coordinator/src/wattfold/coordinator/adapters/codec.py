@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import typing
+from collections.abc import Callable
 from typing import Any
 
 from cattrs.errors import BaseValidationError
@@ -32,27 +33,36 @@ def _converter() -> JsonConverter:
 
 def _read_older_jobs(converter: JsonConverter) -> None:
     """A state stored before there were time limits says `cancelled` instead of who ended a job."""
-    structure = converter.get_structure_hook(Job)
 
-    def job(value: Any, kind: Any) -> Job:
-        if value.get("cancelled"):
-            value = {"ended_by": Ender.USER.value, **value}
-        return typing.cast(Job, structure(value, kind))
+    def hook(kind: type[Job]) -> Callable[[Any, Any], Job]:
+        structure = converter.gen_structure_attrs_fromdict(kind)
 
-    converter.register_structure_hook(Job, job)
+        def job(value: Any, kind: Any) -> Job:
+            if value.get("cancelled"):
+                value = {"ended_by": Ender.USER.value, **value}
+            return structure(value, kind)
+
+        return job
+
+    # Made when the first job is read: hooks take their time to make.
+    converter.register_structure_hook_factory(lambda kind: kind is Job, hook)
 
 
 def _read_older_states(converter: JsonConverter) -> None:
     """A state stored before run times were learnt teaches by the jobs it has that have ended."""
-    structure = converter.get_structure_hook(State)
 
-    def state(value: Any, kind: Any) -> State:
-        made = typing.cast(State, structure(value, kind))
-        if "history" not in value:
-            foresight.learn_all(made)
-        return made
+    def hook(kind: type[State]) -> Callable[[Any, Any], State]:
+        structure = converter.gen_structure_attrs_fromdict(kind)
 
-    converter.register_structure_hook(State, state)
+        def state(value: Any, kind: Any) -> State:
+            made = structure(value, kind)
+            if "history" not in value:
+                foresight.learn_all(made)
+            return made
+
+        return state
+
+    converter.register_structure_hook_factory(lambda kind: kind is State, hook)
 
 
 _CONVERTER = _converter()

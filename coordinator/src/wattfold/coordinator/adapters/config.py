@@ -33,7 +33,6 @@ from wattfold.coordinator.models.forecast import METHODS, USER
 from wattfold.coordinator.policies import registry
 from wattfold.coordinator.policies.descriptions import Place, PolicySetting, SettingError
 from wattfold.coordinator.policies.node_selection.selector import Strategy
-from wattfold.coordinator.policies.parm import Parm
 
 
 class ConfigError(Exception):
@@ -127,6 +126,13 @@ class NodeEntry:
     place: tuple[int, ...] = ()
 
 
+def _default_policy() -> Policy:
+    # It needs numpy; the other policies do without its solvers.
+    from wattfold.coordinator.policies.parm import Parm
+
+    return Parm()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Config:
     """All settings, checked. ``budget_uw`` None leaves the budget of the journal."""
@@ -137,7 +143,7 @@ class Config:
     agent_token_file: Path | None = None
     budget_uw: int | None = None
     accept_outside_uw: int = 0
-    policy: Policy = field(default_factory=Parm)
+    policy: Policy = field(default_factory=_default_policy)
     nodes: tuple[NodeEntry, ...] = ()
     queues: tuple[Queue, ...] = ()
     placement: PlacementSettings = PlacementSettings()  # noqa: RUF009 - immutable

@@ -9,6 +9,7 @@ its account, for operators, and what everybody may see. Runs in the worker (`rep
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TypeVar
@@ -33,7 +34,6 @@ from wattfold.coordinator.core.job import Job, JobSpec, JobState
 from wattfold.coordinator.core.plan import Policy
 from wattfold.coordinator.core.snapshot import snapshot
 from wattfold.coordinator.core.state import State
-from wattfold.coordinator.policies.explain import explain
 from wattfold.v1 import coordinator_pb2 as pb
 from wattfold.v1 import node_agent_pb2 as agent_pb
 
@@ -111,6 +111,8 @@ class Setting:
 
 def loaded() -> None:
     """Called in the worker before anybody asks: all that `answer` needs is imported by then."""
+    # Not imported by the process that serves.
+    importlib.import_module("wattfold.coordinator.policies.explain")
 
 
 def answer(
@@ -238,6 +240,8 @@ class Pictures:
         job = self._state.jobs.get(job_id)
         if job is None:
             return f"no job {job_id!r}"
+        from wattfold.coordinator.policies.explain import explain
+
         message = views.job_message(job, self._seen, self._setting.clock, self._now_ns)
         views.add_resizing(message, self._state, job)
         message.access = access_of(question.viewer, job.spec)

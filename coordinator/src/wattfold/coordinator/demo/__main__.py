@@ -1,7 +1,7 @@
-"""The demonstration: a mix of real jobs under PARM and under two baselines, one power budget.
+"""The demonstration: the same real jobs under PARM and two baselines, with one power budget.
 
-The baselines are FIFO with backfill, at full power and, fairer, at the one cap that feeds all
-nodes.
+Both baselines are FIFO with backfill: once at full power, and once with the uniform cap that the
+budget allows for all nodes.
 
 `scripts/demo` prepares the machine and calls this. It ends with a table and a picture.
 """
@@ -26,9 +26,10 @@ from wattfold.coordinator.cli.shared.client import CoordinatorClient
 from wattfold.coordinator.cli.shared.errors import CliError
 from wattfold.coordinator.cli.site.watch_screen import WatchScreen
 from wattfold.coordinator.demo import layout as layouts
-from wattfold.coordinator.demo import mix, programs, progress, records, runner
+from wattfold.coordinator.demo import mix, programs, progress, records, report, runner
 from wattfold.coordinator.demo.layout import Layout
 from wattfold.coordinator.demo.site import Site, SiteError, SitePlan
+from wattfold.coordinator.demo.time_left import Step, TimeLeft
 from wattfold.coordinator.figures.comparison_table import comparison_table
 from wattfold.coordinator.figures.run_record import PolicyResult, PolicyRun
 from wattfold.v1 import coordinator_pb2 as pb
@@ -43,7 +44,11 @@ resize_interval_s = 3.0
 """
 _INTERRUPTED = 130
 _POLICIES = ("parm-wse", "easy-uniform", "fifo-easy")
-"""In the order in which they run; the first measures the profiles. Shown in the other one."""
+"""Order of the runs; the first one measures the profiles. Table and picture reverse the order."""
+DEFAULT_SCALE = 0.7
+_USUAL_S = {"parm-wse": 58.0, "easy-uniform": 79.0, "fifo-easy": 102.0}
+"""Usual times of the runs with a scale of 1, on two idle cores."""
+_CALIBRATE, _PROFILES, _CHARM = "calibrate", "profiles", "charm"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +59,8 @@ class _Setup:
     out: Path
     shim: Path
     kill_at_s: float
+    scale: float
+    time_left: TimeLeft
     interruption: runner.Interruption
 
 
@@ -72,36 +79,43 @@ class _Setup:
     hidden=True,
     help="Shared library of the OpenMP shim.",
 )
-@click.option("--real", is_flag=True, help="Use this machine's own RAPL zones (root).")
+@click.option("--real", is_flag=True, help="Use the RAPL zones of this machine. Needs root.")
 @click.option(
     "--out",
     type=click.Path(path_type=Path),
     default=Path("demo-out"),
     show_default=True,
-    help="Folder for results and plots.",
+    metavar="DIR",
+    help="Folder for results, table, picture and the outputs of the jobs.",
 )
 @click.option(
-    "--scale", type=click.FloatRange(0.05, 20), default=1.0, help="Factor on the amount of work."
+    "--scale",
+    type=click.FloatRange(0.05, 20),
+    default=DEFAULT_SCALE,
+    show_default=True,
+    help="Amount of work of each job. The three runs take time in proportion.",
 )
 @click.option(
     "--throttle",
     type=click.Choice(["auto", "cgroup", "signals"]),
     default="auto",
-    help="Method by which emulated caps slow jobs.",
+    show_default=True,
+    help="Mechanism by which emulated caps slow jobs down. auto: cgroup if this account may use "
+    "it, or else signals.",
 )
 @click.option(
     "--kill-coordinator",
     type=float,
     default=0.0,
     metavar="SECONDS",
-    help="Kill the coordinator (kill -9) this many seconds after the start of each run, and "
-    "restart it.",
+    help="Kill the coordinator (SIGKILL) this many seconds into each run, then restart it. "
+    "Default: never.",
 )
 @click.option(
     "--charm/--no-charm",
     default=True,
     show_default=True,
-    help="Finish with a Charm++ job that releases a node and gets it again.",
+    help="End with a Charm++ job that shrinks by one node and expands again.",
 )
 def main(
     examples: Path,
@@ -113,7 +127,11 @@ def main(
     kill_coordinator: float,
     charm: bool,
 ) -> None:
-    """Runs the demonstration."""
+    """Run the same real jobs under PARM and two baselines, with one power budget.
+
+    The jobs arrive on four emulated nodes on this machine. The demonstration shows power and cores
+    while they run. At the end it prints a table, and writes results.json, demo.md and demo.png.
+    """
     interruption = runner.Interruption()
 
     def interrupt(number: int, frame: object) -> None:
@@ -128,7 +146,11 @@ def main(
         _clean(out)
         scratch.mkdir(parents=True)
         site_layout = layouts.real() if real else layouts.emulated(throttle)
-        console.print("[bold]1. Calibrating[/] programs on one core")
+        steps = [Step(name=_CALIBRATE, usual_s=12.0), Step(name=_PROFILES, usual_s=15.0)]
+        steps += [Step(name=name, usual_s=_USUAL_S[name] * scale) for name in _POLICIES]
+        steps += [Step(name=_CHARM, usual_s=12.0)] if charm else []
+        time_left = TimeLeft(steps)
+        console.print(f"[bold]1. Calibrating[/] programs on one core ({time_left.text()})")
         known: list[programs.Calibrated] = []
         for program in programs.find(examples.resolve(), scratch):
             interruption.check()
@@ -145,6 +167,8 @@ def main(
             out=out.resolve(),
             shim=shim.resolve(),
             kill_at_s=kill_coordinator,
+            scale=scale,
+            time_left=time_left,
             interruption=interruption,
         )
         _run_all(setup, console)
@@ -170,11 +194,13 @@ def main(
 
 
 def _show_charm(setup: _Setup, step: int, console: Console) -> None:
-    """A Charm++ job changes its nodes, told line by line."""
+    """Show a Charm++ job that shrinks and expands, line by line."""
     # Only now: a demonstration without charm4py has no need of it.
     from wattfold.coordinator.demo.charm_nodes import show
 
-    console.print(f"\n[bold]{step}. Charm++[/]: a job changes its nodes")
+    setup.time_left.begin(_CHARM)
+    left = setup.time_left.text()
+    console.print(f"\n[bold]{step}. Charm++[/]: a job shrinks and expands ({left})")
 
     def tell(line: str) -> None:
         console.print(f"   {line}", soft_wrap=True)
@@ -198,21 +224,25 @@ def _run_all(setup: _Setup, console: Console) -> None:
         results.insert(0, result)
     console.print()
     console.print(comparison_table(results, "Same jobs, same budget"))
-    # matplotlib takes a second to load: not before it is needed.
-    from wattfold.coordinator.figures.power_timeline import save_power_timeline
-
-    picture = setup.out / "demo.png"
-    save_power_timeline(picture, runs, "Power and cores under one budget")
-    console.print(f"\nPicture: {picture}\nOutputs: {setup.out / 'work'}")
-    kept = all(
-        r.committed_w_peak <= r.budget_w and r.measured_w_peak <= r.budget_w for r in results
+    found = report.report_of(
+        results,
+        runs,
+        scale=setup.scale,
+        nodes=len(setup.layout.nodes),
+        emulated=setup.layout.emulated,
+    )
+    report.write(found, setup.out)
+    console.print(
+        f"\nPicture: {setup.out / report.PICTURE}\nTable:   {setup.out / report.TABLE}\n"
+        f"Figures: {setup.out / report.RESULTS}\nOutputs: {setup.out / 'work'}",
+        soft_wrap=True,
     )
     console.print(
         "The budget was kept at every instant."
-        if kept
+        if found.budget_kept
         else "[red]The budget was exceeded: see the table.[/]",
     )
-    if not kept:
+    if not found.budget_kept:
         sys.exit(1)
 
 
@@ -239,11 +269,17 @@ def _run_policy(
             client.set_budget(layouts.budget_of(nodes, client.power().floor_uw), 0)
         if not profiles:
             _describe(setup, nodes, client.power().budget_uw / 1e6, console)
+            setup.time_left.begin(_PROFILES)
             profiles += _profile(setup, client, console)
         else:
             for profile in profiles:
                 client.put_profile(profile)
-        console.print(f"[bold]{step}. {policy}[/]: {len(setup.mix)} jobs arrive")
+        setup.time_left.begin(policy)
+        name, left = report.NAMES[policy], setup.time_left.text()
+        console.print(
+            f"[bold]{step}. {policy}[/] ({name}): {len(setup.mix)} jobs arrive ({left})",
+            soft_wrap=True,
+        )
         finished = _follow(setup, site, client, console)
         run = records.read_run(site.record, policy, finished.start_s, finished.end_s)
     result = records.result(run, finished.jobs, finished.power)
@@ -281,7 +317,7 @@ def _profile(setup: _Setup, client: CoordinatorClient, console: Console) -> list
     if not setup.layout.emulated:
         zone = [z for z in client.list_nodes().nodes[0].zones if z.name.startswith("package")]
         floor_uw, power = sum(z.floor_uw for z in zone), client.power()
-        # On one node, the whole of what the budget leaves is its highest cap.
+        # The cap of a single node is at most the budget above the floor.
         most_uw = floor_uw + power.budget_uw - power.floor_uw
         highest_uw = min(sum(z.cap_uw_max for z in zone), most_uw)
         caps_w = (floor_uw / 1e6, highest_uw / 1e6)
@@ -306,9 +342,9 @@ def _follow(
 ) -> runner.Finished:
     during = _killer(setup, site, console) if setup.kill_at_s else None
     if not console.is_terminal:
-        show_line = progress.lines(console, len(setup.mix))
+        show_line = progress.lines(console, len(setup.mix), setup.time_left.text)
         return runner.run_mix(client, setup.mix, show_line, setup.interruption, during)
-    screen = WatchScreen(site.address, "Ctrl-C stops everything")
+    screen = WatchScreen(site.address, f"{setup.time_left.text()}, Ctrl-C stops everything")
     with Live(console=console, auto_refresh=False, transient=True) as live:
 
         def show(view: pb.ClusterView, ended: int) -> None:

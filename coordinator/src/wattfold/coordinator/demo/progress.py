@@ -1,4 +1,4 @@
-"""How far a run is, for people who do not look at a terminal."""
+"""Progress of a run as lines, for output that is not a terminal."""
 
 from __future__ import annotations
 
@@ -12,8 +12,13 @@ from wattfold.v1 import coordinator_pb2 as pb
 _EVERY_S = 5.0
 
 
-def lines(console: Console, total: int) -> Callable[[pb.ClusterView, int], None]:
-    """What to call with every view and the number of jobs that ended: a line every five seconds."""
+def lines(
+    console: Console, total: int, time_left: Callable[[], str] | None = None
+) -> Callable[[pb.ClusterView, int], None]:
+    """Return a function that takes each view and the number of ended jobs.
+
+    It prints a line every five seconds.
+    """
     last_s = 0.0
 
     def show(view: pb.ClusterView, ended: int) -> None:
@@ -24,7 +29,9 @@ def lines(console: Console, total: int) -> Callable[[pb.ClusterView, int], None]
             console.print(
                 f"   {ended}/{total} ended, {running} running; committed "
                 f"{view.power.committed_uw / 1e6:.1f} W, measured "
-                f"{view.power.measured_uw / 1e6:.1f} W of {view.power.budget_uw / 1e6:.1f} W",
+                f"{view.power.measured_uw / 1e6:.1f} W of {view.power.budget_uw / 1e6:.1f} W"
+                + (f"; {time_left()}" if time_left else ""),
+                soft_wrap=True,
             )
 
     return show

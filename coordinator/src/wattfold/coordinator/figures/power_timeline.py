@@ -93,8 +93,10 @@ def _draw_power(axes: Axes, run: PolicyRun, span_s: float) -> None:
     committed = [point.committed_w for point in run.power]
     measured = [point.measured_w for point in run.power]
     axes.fill_between(times, measured, step="post", color=_MEASURED, alpha=0.18, linewidth=0)
-    axes.step(times, measured, where="post", color=_MEASURED, linewidth=1.3, label="measured")
-    axes.step(times, committed, where="post", color=_COMMITTED, linewidth=1.8, label="committed")
+    axes.step(times, measured, where="post", color=_MEASURED, linewidth=1.3, label="measured power")
+    axes.step(
+        times, committed, where="post", color=_COMMITTED, linewidth=1.8, label="committed power"
+    )
     budget_times = [point.time_s for point in run.budget] + [span_s]
     budgets = [point.budget_w for point in run.budget]
     if budgets:
@@ -105,11 +107,13 @@ def _draw_power(axes: Axes, run: PolicyRun, span_s: float) -> None:
             color=_BUDGET,
             linewidth=2.0,
             linestyle=(0, (5, 2)),
-            label="budget",
+            label="power budget",
         )
     axes.grid(axis="y", color="#DDDDDD", linewidth=0.8)
     axes.set_axisbelow(True)
-    axes.set_title(f"done after {run.end_s:.0f} s", loc="right", fontsize=11, fontweight="normal")
+    axes.set_title(
+        f"finished after {run.end_s:.0f} s", loc="right", fontsize=11, fontweight="normal"
+    )
 
 
 def _draw_cores(
@@ -164,10 +168,11 @@ def _finish(
     power[0].set_ylim(bottom=0)
     power[0].set_ylim(top=power[0].get_ylim()[1] * 1.08)
     power[0].set_xlim(0, span_s)
-    power[0].set_ylabel("power, W")
+    power[0].set_ylabel("power (W)")
     for panel in cores:
-        panel.set_xlabel("time, s")
+        panel.set_xlabel("time (s)")
         panel.tick_params(axis="y", length=0)
+    cores[0].set_title("Cores of the nodes, by job", loc="left", fontsize=11, fontweight="normal")
     _label_rows(cores[0], rows)
     handles, _ = power[0].get_legend_handles_labels()
     power[0].legend(handles=handles[::-1], loc="lower right", framealpha=0.9, fontsize=10)

@@ -13,8 +13,11 @@ import enum
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from wattfold.coordinator.core.plan import Policy
+if TYPE_CHECKING:
+    from wattfold.coordinator.core.plan import Policy
+
 
 Value = float | int | str
 Values = Mapping[str, Value]

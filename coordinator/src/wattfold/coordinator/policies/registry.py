@@ -9,9 +9,12 @@ from __future__ import annotations
 import importlib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from wattfold.coordinator.core.plan import Policy
 from wattfold.coordinator.policies.descriptions import Description, Values, Variant
+
+if TYPE_CHECKING:
+    from wattfold.coordinator.core.plan import Policy
 
 MODULES = (
     "described.parm",

@@ -21,7 +21,6 @@ from collections.abc import Callable
 from typing import IO, Any
 
 from wattfold.coordinator.solvers.worker import (
-    HEADER,
     MESSAGE_BYTES_MAX,
     STDERR_BYTES_KEPT,
     CallResult,
@@ -29,6 +28,7 @@ from wattfold.coordinator.solvers.worker import (
     Success,
     TimedOut,
 )
+from wattfold.coordinator.solvers.worker_frames import HEADER
 
 _MODULE = "wattfold.coordinator.solvers.worker_process"
 _CHUNK = 1 << 16

@@ -16,7 +16,6 @@ import asyncio
 import contextlib
 import os
 import pickle
-import struct
 import sys
 import tempfile
 from collections.abc import Callable
@@ -24,21 +23,15 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
 
-HEADER = struct.Struct("!Q")
+from wattfold.coordinator.solvers.worker_frames import HEADER
+from wattfold.coordinator.solvers.worker_frames import step_back as step_back
+
 MESSAGE_BYTES_MAX = 2**28
 STDERR_BYTES_KEPT = 16_384
 WAITING_MAX = 16
 START_LIMIT_S = 60.0
 """For the start of a process with its warm-up; then it is given up."""
 _MODULE = "wattfold.coordinator.solvers.worker_process"
-
-
-NICENESS = 10
-
-
-def step_back() -> None:
-    """As ``warm_up``: a worker whose results can wait leaves the processor to the others."""
-    os.nice(NICENESS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

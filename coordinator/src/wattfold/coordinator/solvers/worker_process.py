@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ctypes
 import faulthandler
+import gc
 import os
 import pickle
 import signal
@@ -17,7 +18,7 @@ import sys
 import traceback
 from typing import Any, BinaryIO
 
-from wattfold.coordinator.solvers.worker import HEADER
+from wattfold.coordinator.solvers.worker_frames import HEADER
 
 _PR_SET_PDEATHSIG = 1
 
@@ -32,10 +33,15 @@ def main(parent_pid: int) -> int:
     # A library that prints must not break the framing.
     os.dup2(2, 1)
     calls = sys.stdin.buffer
+    # The first call warms up: no garbage is looked for among what it imports.
+    gc.disable()
     while (message := _read(calls)) is not None:
         answer = _answer(message)
         answers.write(HEADER.pack(len(answer)) + answer)
         answers.flush()
+        if not gc.isenabled():
+            gc.freeze()
+            gc.enable()
     return 0
 
 

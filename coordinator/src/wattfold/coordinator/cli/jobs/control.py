@@ -4,22 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import click
 
-from wattfold.coordinator.cli.shared.client import CoordinatorClient
 from wattfold.coordinator.cli.shared.errors import CliError, NotFoundError, UnreachableError
 from wattfold.coordinator.cli.shared.exit_codes import ExitCode
 from wattfold.coordinator.cli.shared.formatting import job_state
 from wattfold.coordinator.cli.shared.session import Session, session_command
 from wattfold.v1 import coordinator_pb2 as pb
 
-Action = Callable[[CoordinatorClient, str], str]
+if TYPE_CHECKING:
+    from wattfold.coordinator.cli.shared.client import CoordinatorClient
+
+Action: TypeAlias = "Callable[[CoordinatorClient, str], str]"
 """Does it to one job and says in a word what became of it."""
 
 
-Order = Callable[[CoordinatorClient, Sequence[str]], list[str]]
+Order: TypeAlias = "Callable[[CoordinatorClient, Sequence[str]], list[str]]"
 """In which order the jobs are taken."""
 
 

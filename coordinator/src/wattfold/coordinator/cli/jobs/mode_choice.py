@@ -10,12 +10,15 @@ import os
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from wattfold.coordinator.cli.jobs import job_request
-from wattfold.coordinator.cli.shared import certificates
-from wattfold.coordinator.cli.shared.client import CoordinatorClient
 from wattfold.v1 import common_pb2 as common
 from wattfold.v1 import coordinator_pb2 as pb
+
+if TYPE_CHECKING:
+    from wattfold.coordinator.cli.shared import certificates
+    from wattfold.coordinator.cli.shared.client import CoordinatorClient
 
 REASON_MAX = 120
 SOURCE_MAX = 400
@@ -36,6 +39,8 @@ def choose_mode(word: str | None, spec: pb.JobSpec, client: CoordinatorClient) -
 
     Asks the coordinator only where a certificate can count.
     """
+    from wattfold.coordinator.cli.shared import certificates
+
     mode = job_request.mode_of(word, spec.kind)
     if word not in (None, job_request.CORES):
         return ModeChoice(mode=mode, source="requested")
@@ -52,6 +57,8 @@ def choose_mode(word: str | None, spec: pb.JobSpec, client: CoordinatorClient) -
 def _by_certificate(
     certified: certificates.Certified, spec: pb.JobSpec, default: common.ResizeMode
 ) -> ModeChoice:
+    from wattfold.coordinator.cli.shared import certificates
+
     if not certified.fit:
         source = f"default, because application {certified.app!r} is not fit for team mode: "
         return ModeChoice(mode=default, source=source + certified.reason[:REASON_MAX])

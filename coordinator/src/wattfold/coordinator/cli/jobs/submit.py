@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import uuid
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -13,7 +13,6 @@ from wattfold.coordinator.cli.jobs import job_request as request
 from wattfold.coordinator.cli.jobs.charm_command import charm_command
 from wattfold.coordinator.cli.jobs.mode_choice import choose_mode
 from wattfold.coordinator.cli.jobs.waiting import JobWaiter, exit_code_of
-from wattfold.coordinator.cli.shared.client import CoordinatorClient
 from wattfold.coordinator.cli.shared.exit_codes import ExitCode
 from wattfold.coordinator.cli.shared.message_json import as_dict
 from wattfold.coordinator.cli.shared.parsing import (
@@ -28,6 +27,9 @@ from wattfold.coordinator.cli.shared.parsing import (
 )
 from wattfold.coordinator.cli.shared.session import Session, session_command
 from wattfold.v1 import coordinator_pb2 as pb
+
+if TYPE_CHECKING:
+    from wattfold.coordinator.cli.shared.client import CoordinatorClient
 
 
 @click.command(

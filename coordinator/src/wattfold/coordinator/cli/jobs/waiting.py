@@ -9,12 +9,15 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from wattfold.coordinator.cli.shared import formatting as f
-from wattfold.coordinator.cli.shared.client import CoordinatorClient
 from wattfold.coordinator.cli.shared.errors import NotFoundError, UnreachableError
 from wattfold.coordinator.cli.shared.exit_codes import ExitCode
 from wattfold.v1 import coordinator_pb2 as pb
+
+if TYPE_CHECKING:
+    from wattfold.coordinator.cli.shared.client import CoordinatorClient
 
 POLL_S = 0.5
 SIGNAL_BASE = 128

@@ -20,19 +20,18 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 import click
-from rich.console import Console
-from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from wattfold.contract.units import s_from_ns
 from wattfold.coordinator.cli.jobs import job_request as request
-from wattfold.coordinator.cli.shared import certificates
-from wattfold.coordinator.cli.shared.certificates import Certified
 from wattfold.coordinator.cli.shared.errors import BadRequestError, CliError, UnreachableError
 from wattfold.coordinator.cli.shared.exit_codes import ExitCode
 from wattfold.coordinator.cli.shared.parsing import DURATION_NS
 from wattfold.coordinator.cli.shared.session import Session, session_command
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
+    from wattfold.coordinator.cli.shared.certificates import Certified
     from wattfold.shims.certify import Certificate
     from wattfold.shims.certify_run import Program
 
@@ -181,6 +180,8 @@ def certify(
 
     Exit codes: 0 fit, 5 not fit, 1 and 2 no verdict, 3 not stored.
     """
+    from wattfold.coordinator.cli.shared.certificates import Certified
+
     request.check_name("--app", app)
     if put is not None:
         _put(session, put, app, store, argv)
@@ -373,6 +374,8 @@ def _try(session: Session, trial: Trial) -> Certificate:
 @contextmanager
 def _progress(console: Console) -> Iterator[Callable[[str], None]]:
     """A line that changes; without a terminal, one line a run."""
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
     if not console.is_terminal:
         yield lambda line: click.echo(line, err=True)
         return
@@ -399,6 +402,8 @@ def _ended_by_sigterm() -> Iterator[None]:
 
 
 def _write(path: Path | None, certified: Certified) -> None:
+    from wattfold.coordinator.cli.shared import certificates
+
     if path is None:
         return
     try:
@@ -408,6 +413,8 @@ def _write(path: Path | None, certified: Certified) -> None:
 
 
 def _show(session: Session, certified: Certified, stored: bool, output: Path | None) -> None:
+    from wattfold.coordinator.cli.shared import certificates
+
     if session.json:
         session.print_json(
             {
@@ -434,6 +441,8 @@ def _stored(session: Session, certified: Certified) -> CliError | None:
 
 
 def _put(session: Session, path: Path, app: str, store: bool | None, argv: Sequence[str]) -> None:
+    from wattfold.coordinator.cli.shared import certificates
+
     if argv or store is False:
         raise BadRequestError(
             "--put cannot be combined with a program or --no-store; it only stores a certificate"

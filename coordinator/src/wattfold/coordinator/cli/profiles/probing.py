@@ -11,17 +11,20 @@ import math
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import click
 
 from wattfold.contract.units import UW_PER_W
 from wattfold.coordinator.cli.jobs.waiting import JobWaiter, describe
-from wattfold.coordinator.cli.shared.client import CoordinatorClient
 from wattfold.coordinator.cli.shared.errors import CliError
 from wattfold.coordinator.cli.site.nodes import cpu_count
 from wattfold.v1 import common_pb2 as common
 from wattfold.v1 import coordinator_pb2 as pb
 from wattfold.v1.node_agent_pb2 import FrequencyPowerModel
+
+if TYPE_CHECKING:
+    from wattfold.coordinator.cli.shared.client import CoordinatorClient
 
 _PACKAGE = "package-"
 MAX_PROBES = 1000

@@ -9,8 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from wattfold.coordinator.cli.jobs import job_request as request
 from wattfold.coordinator.cli.profiles.probing import (
@@ -23,7 +21,6 @@ from wattfold.coordinator.cli.profiles.probing import (
     run_probe,
 )
 from wattfold.coordinator.cli.profiles.profile_tables import misfit, parameter_sheet, point_table
-from wattfold.coordinator.cli.shared.client import CoordinatorClient
 from wattfold.coordinator.cli.shared.errors import BadRequestError, CliError
 from wattfold.coordinator.cli.shared.message_json import as_dict
 from wattfold.coordinator.cli.shared.parsing import POWERS_UW, SIZES
@@ -31,7 +28,10 @@ from wattfold.coordinator.cli.shared.session import Session, session_command
 from wattfold.v1 import coordinator_pb2 as pb
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from wattfold.coordinator.cli.profiles.profile_fit import Fitted
+    from wattfold.coordinator.cli.shared.client import CoordinatorClient
 
 
 @click.command(
@@ -172,6 +172,8 @@ def _measure(
     console: Console, client: CoordinatorClient, program: Program, probes: Sequence[Probe]
 ) -> list[pb.ProfilePoint]:
     """Runs the probes with a progress bar; without a terminal, one line each on standard error."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
     points = []
     bar = Progress(
         BarColumn(bar_width=16),

@@ -6,6 +6,7 @@ import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
+from typing import TYPE_CHECKING
 
 import click
 
@@ -13,13 +14,15 @@ from wattfold.coordinator.cli.jobs.waiting import JobWaiter, describe
 from wattfold.coordinator.cli.profiles.probing import MAX_PROBES, Program, cancel_probe
 from wattfold.coordinator.cli.profiles.profile import program_of
 from wattfold.coordinator.cli.profiles.profile_tables import epoch_tables
-from wattfold.coordinator.cli.shared.client import CoordinatorClient
 from wattfold.coordinator.cli.shared.errors import BadRequestError, CliError
 from wattfold.coordinator.cli.shared.message_json import as_dict
 from wattfold.coordinator.cli.shared.parsing import NAMES, POWERS_UW, SIZES
 from wattfold.coordinator.cli.shared.session import Session, session_command
 from wattfold.v1 import common_pb2 as common
 from wattfold.v1 import coordinator_pb2 as pb
+
+if TYPE_CHECKING:
+    from wattfold.coordinator.cli.shared.client import CoordinatorClient
 
 LIMITS_MIN = 3
 """Fewer fit no curve."""

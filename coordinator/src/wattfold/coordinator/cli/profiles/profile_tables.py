@@ -13,8 +13,6 @@ from wattfold.coordinator.cli.shared.tables import (
     plain_table,
     right,
 )
-from wattfold.coordinator.models.fit_noise import fit_warning
-from wattfold.coordinator.models.seen_points import weight_of
 from wattfold.v1 import coordinator_pb2 as pb
 
 
@@ -46,6 +44,8 @@ def parameter_sheet(profile: pb.Profile) -> FieldTable:
 
 def _confidence(profile: pb.Profile) -> list[tuple[str, str]]:
     """How much of a learnt profile is observed, and how much still assumed."""
+    from wattfold.coordinator.models.seen_points import weight_of
+
     observed_s = sum(point.observed_s for point in profile.points)
     if not observed_s:
         return []
@@ -61,6 +61,8 @@ def _confidence(profile: pb.Profile) -> list[tuple[str, str]]:
 
 def misfit(profile: pb.Profile) -> str:
     """What to say of a profile whose error is above its noise; empty where there is nothing."""
+    from wattfold.coordinator.models.fit_noise import fit_warning
+
     points = [(p.size, w_from_uw(p.cap_uw), p.seconds) for p in profile.points if p.seconds > 0]
     return fit_warning(points, profile.rms_error) if points else ""
 

@@ -13,7 +13,6 @@ from wattfold.coordinator.cli.profiles.profile_tables import (
     parameter_sheet,
     point_table,
 )
-from wattfold.coordinator.cli.shared import certificates
 from wattfold.coordinator.cli.shared import formatting as f
 from wattfold.coordinator.cli.shared.errors import NotFoundError
 from wattfold.coordinator.cli.shared.message_json import as_dict
@@ -51,6 +50,8 @@ def profiles(session: Session, app: str) -> None:
 
 
 def _show(session: Session, profile: pb.Profile) -> None:
+    from wattfold.coordinator.cli.shared import certificates
+
     certified = certificates.of_profile(profile)
     if has_model(profile):
         session.print(parameter_sheet(profile))
@@ -77,6 +78,8 @@ def has_model(profile: pb.Profile) -> bool:
 
 
 def _list(stored: list[pb.Profile]) -> PlainTable:
+    from wattfold.coordinator.cli.shared import certificates
+
     resized = any(profile.resize_costs for profile in stored)
     costs = (flexible("RESIZES"),) if resized else ()
     table = plain_table(

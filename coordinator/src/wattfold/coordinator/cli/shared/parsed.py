@@ -1,11 +1,14 @@
-"""A click type from a function that reads text."""
+"""Click types that take functions: to read a text, or to list names."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import click
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 
 class Parsed(click.ParamType[Any]):
@@ -22,3 +25,20 @@ class Parsed(click.ParamType[Any]):
             return self._parse(value)
         except ValueError as error:
             self.fail(str(error), param, ctx)
+
+
+class LazyChoice(click.ParamType[str]):
+    """A choice among the names that a function lists. Help texts do not call the function."""
+
+    def __init__(self, name: str, names: Callable[[], Sequence[str]]) -> None:
+        self.name = name
+        self._names = names
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        chosen: str = click.Choice(self._names()).convert(value, param, ctx)
+        return chosen
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        return click.Choice(self._names()).shell_complete(ctx, param, incomplete)

@@ -1,8 +1,7 @@
 """Tables of all listings: no lines, one row per entry, cells that are cut instead of wrapped.
 
-Rich takes longer to import than a coordinator to answer. A table whose cells all fit is therefore
-put together here, and rich lays out only tables that must be cut or wrapped, or are part of a
-screen.
+Importing rich takes longer than a coordinator needs to answer. This module therefore lays out
+tables whose cells all fit. Rich lays out tables that must be cut or wrapped, and parts of screens.
 """
 
 from __future__ import annotations
@@ -119,7 +118,9 @@ class FieldTable:
 
     def lines(self, width: int, ansi: Ansi) -> list[str] | None:
         """The table as text, or None if this needs rich: values that do not fit or are no ASCII."""
-        rows = [(Styled(name, "bold"), value) for name, value in self._fields]
+        rows: list[tuple[Cell, ...]] = [
+            (Styled(name, "bold"), value) for name, value in self._fields
+        ]
         return _aligned(rows, [False, False], 2, width, ansi)
 
     def __rich__(self) -> Table:
@@ -159,28 +160,34 @@ def _text(cell: Cell) -> Text:
 def _aligned(
     rows: list[tuple[Cell, ...]], right_aligned: list[bool], gap: int, width: int, ansi: Ansi
 ) -> list[str] | None:
-    widths = [0] * len(right_aligned)
-    for row in rows:
-        for place, cell in enumerate(row):
-            text = (
-                cell if isinstance(cell, str) else cell.text if isinstance(cell, Styled) else None
-            )
-            # Wide characters, line ends and texts of several styles are rich's part.
-            if text is None or not (text.isascii() and text.isprintable()):
-                return None
-            widths[place] = max(widths[place], len(text))
+    plain = [[_plain(cell) for cell in row] for row in rows]
+    # Wide characters, line ends and texts of several styles are left to rich.
+    if any(cell is None for row in plain for cell in row):
+        return None
+    cells = [[cell for cell in row if cell is not None] for row in plain]
+    widths = [
+        max((len(row[at].text) for row in cells), default=0) for at in range(len(right_aligned))
+    ]
     if sum(widths) + gap * (len(widths) - 1) > width:
         return None
     lines = []
-    for row in rows:
+    for row in cells:
         parts = []
-        for cell, cells, to_right in zip(row, widths, right_aligned, strict=True):
-            text, style = (cell.text, cell.style) if isinstance(cell, Styled) else (cell, "")
-            blanks = " " * (cells - len(text))
-            shown = _with_codes(text, style, ansi)
+        for cell, columns, to_right in zip(row, widths, right_aligned, strict=True):
+            text = cell.text.rstrip()
+            blanks = " " * (columns - len(text))
+            shown = _with_codes(text, cell.style, ansi)
             parts.append(blanks + shown if to_right else shown + blanks)
         lines.append((" " * gap).join(parts).rstrip())
     return lines
+
+
+def _plain(cell: Cell) -> Styled | None:
+    """A cell of printable ASCII text in one style; None for any other."""
+    if isinstance(cell, str):
+        cell = Styled(cell)
+    fits = isinstance(cell, Styled) and cell.text.isascii() and cell.text.isprintable()
+    return cell if isinstance(cell, Styled) and fits else None
 
 
 def _with_codes(text: str, style: str, ansi: Ansi) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -20,27 +20,17 @@ from wattfold.coordinator.cli.simulation.policy_settings import (
     refuse_unmeant,
 )
 from wattfold.coordinator.cli.simulation.simulate import simulation_failures
-from wattfold.coordinator.cli.simulation.simulate_cases import (
-    BudgetText,
-    check_one_source,
-    machine_of,
-    predictors_of,
-    source_of,
-)
 from wattfold.coordinator.cli.simulation.simulate_options import (
     classes_options,
     job_options,
     machine_options,
     predict_option,
 )
-from wattfold.coordinator.cli.simulation.simulate_outcome import Stopped
-from wattfold.coordinator.cli.simulation.simulate_run import run_cases
 from wattfold.coordinator.cli.simulation.simulate_unused import (
     refuse_other_machine,
     refuse_unused_jobs,
 )
 from wattfold.coordinator.cli.simulation.training_options import prices_of
-from wattfold.coordinator.cli.workloads.odd_row_tables import odd_row_table
 from wattfold.coordinator.cli.workloads.workload_options import (
     LOG_FILE,
     expected_failures,
@@ -49,14 +39,9 @@ from wattfold.coordinator.cli.workloads.workload_options import (
     warn,
     write_odd_rows,
 )
-from wattfold.coordinator.simulation.pool.run_times import RunTimeModel
-from wattfold.coordinator.simulation.results.comparison import (
-    compared,
-    comparison_document,
-    comparison_table,
-)
-from wattfold.coordinator.simulation.runs.case import PolicyChoice, SimulationCase
-from wattfold.coordinator.simulation.workloads.log_reader import read_log
+
+if TYPE_CHECKING:
+    from wattfold.coordinator.simulation.runs.case import SimulationCase
 
 DEFAULT = "easy,easy-uniform,parm-wse"
 PICTURES = (".png", ".svg", ".pdf")
@@ -121,6 +106,16 @@ def compare(session: Session, **options: Any) -> None:
     wattfold compare --log kth.swf.gz --nodes 100 --idle 30 --budget 8kW --cut-sizes \\
         --policies easy,easy-uniform,parm-wse --set parm.alpha=0.5 --plot policies.png
     """
+    from wattfold.coordinator.cli.simulation.simulate_cases import check_one_source
+    from wattfold.coordinator.cli.simulation.simulate_outcome import Stopped
+    from wattfold.coordinator.cli.simulation.simulate_run import run_cases
+    from wattfold.coordinator.cli.workloads.odd_row_tables import odd_row_table
+    from wattfold.coordinator.simulation.results.comparison import (
+        compared,
+        comparison_document,
+        comparison_table,
+    )
+
     plot: Path | None = options["plot"]
     _check_plot(plot)
     check_one_source(options)
@@ -187,6 +182,15 @@ def _check_plot(plot: Path | None) -> None:
 
 
 def _cases(options: dict[str, Any]) -> list[SimulationCase]:
+    from wattfold.coordinator.cli.simulation.simulate_cases import (
+        BudgetText,
+        machine_of,
+        predictors_of,
+        source_of,
+    )
+    from wattfold.coordinator.simulation.pool.run_times import RunTimeModel
+    from wattfold.coordinator.simulation.runs.case import PolicyChoice, SimulationCase
+
     choices = [
         PolicyChoice(name=name, settings=of_policy(name, options["settings"]))
         for name in options["policies"]
@@ -220,6 +224,8 @@ def _cases(options: dict[str, Any]) -> list[SimulationCase]:
 
 def _nodes_of_log(options: dict[str, Any]) -> int:
     """The nodes of the machine that a log was taken on, by its header, else its largest job."""
+    from wattfold.coordinator.simulation.workloads.log_reader import read_log
+
     if options["log"] is None:
         raise BadRequestError("--model needs the size of the machine; add --nodes N")
     odd_rows = policy_of(options["on_odd"], options["exceptions"])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -16,8 +16,10 @@ from wattfold.coordinator.cli.shared.tables import (
     plain_table,
 )
 from wattfold.coordinator.cli.simulation.policy_settings import parse_policy
-from wattfold.coordinator.policies import registry
-from wattfold.coordinator.policies.descriptions import Description, Place, PolicySetting
+
+if TYPE_CHECKING:
+    from wattfold.coordinator.policies import registry
+    from wattfold.coordinator.policies.descriptions import Description, PolicySetting
 
 DEFAULT = "parm-wse"
 
@@ -32,6 +34,8 @@ def policies(session: Session, name: str | None) -> None:
     wattfold policies
     wattfold policies parm-wse
     """
+    from wattfold.coordinator.policies import registry
+
     if name is None:
         _list(session)
         return
@@ -47,6 +51,8 @@ def policies(session: Session, name: str | None) -> None:
 
 
 def _list(session: Session) -> None:
+    from wattfold.coordinator.policies import registry
+
     if session.json:
         session.print_json({"policies": [_entry_document(entry) for entry in registry.entries()]})
         return
@@ -60,6 +66,9 @@ def _list(session: Session) -> None:
 
 
 def _show(session: Session, family: Description) -> None:
+    from wattfold.coordinator.policies import registry
+    from wattfold.coordinator.policies.descriptions import Place
+
     own = [entry for entry in registry.entries() if entry.family is family]
     if session.json:
         session.print_json(

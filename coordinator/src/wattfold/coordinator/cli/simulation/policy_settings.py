@@ -5,11 +5,13 @@ from __future__ import annotations
 import difflib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from wattfold.coordinator.cli.shared.errors import BadRequestError
 from wattfold.coordinator.cli.shared.parsing import Parsed
-from wattfold.coordinator.policies import registry
-from wattfold.coordinator.policies.descriptions import Place, SettingError, Value
+
+if TYPE_CHECKING:
+    from wattfold.coordinator.policies.descriptions import Value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,12 +24,16 @@ class GivenSetting:
 
     def meant_for(self, policy: str) -> bool:
         """Whether it counts for a policy."""
+        from wattfold.coordinator.policies import registry
+
         entry = registry.find(policy)
         return entry is not None and self.whose in (entry.family.name, *entry.variant.names)
 
 
 def parse_policy(text: str) -> str:
     """A policy by any of its names, as simulations call it. Raises ValueError."""
+    from wattfold.coordinator.policies import registry
+
     entry = registry.find(text)
     if entry is None:
         names = registry.simulator_names()
@@ -48,6 +54,9 @@ def parse_policies(text: str) -> tuple[str, ...]:
 
 def parse_setting(text: str) -> GivenSetting:
     """Reads `parm.alpha=0.5`. Raises ValueError."""
+    from wattfold.coordinator.policies import registry
+    from wattfold.coordinator.policies.descriptions import Place, SettingError
+
     path, equals, raw = text.partition("=")
     whose, dot, key = path.partition(".")
     if not (equals and dot and whose and key):

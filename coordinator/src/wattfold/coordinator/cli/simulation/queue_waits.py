@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from wattfold.coordinator.cli.shared.parsing import parse_duration_ns
-from wattfold.coordinator.core.queue import Waits
+
+if TYPE_CHECKING:
+    from wattfold.coordinator.core.queue import Waits
 
 EXAMPLE = "expected for example 2=24h, or 2=6h,24h"
 
 
 def parse_queue_wait(text: str) -> tuple[int, Waits]:
     """Reads `2=24h` or `2=6h,24h`: a queue, its expected and greatest wait. Raises ValueError."""
+    from wattfold.coordinator.core.queue import Waits
+
     number, _, said = text.partition("=")
     if not number.strip().isdecimal():
         raise ValueError(f"not the number of a queue and its waits: {text!r}; {EXAMPLE}")

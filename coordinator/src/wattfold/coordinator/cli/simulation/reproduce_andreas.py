@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -22,25 +22,18 @@ from wattfold.coordinator.cli.simulation.reproduce_run import (
     running,
 )
 from wattfold.coordinator.cli.workloads.workload_options import expected_failures
-from wattfold.coordinator.figures.andreas_cluster import draw_cluster
-from wattfold.coordinator.figures.andreas_evaluation import draw
-from wattfold.coordinator.simulation.experiments.andreas.case import FAMILIES, GAP, Plan
-from wattfold.coordinator.simulation.experiments.andreas.cluster import TABLE_V, load
-from wattfold.coordinator.simulation.experiments.andreas.cluster_claims import (
-    CLUSTER,
-    cluster_section,
-)
-from wattfold.coordinator.simulation.experiments.andreas.evaluation import Findings, evaluate
-from wattfold.coordinator.simulation.experiments.andreas.report import grouped, report_of
+from wattfold.coordinator.simulation.experiments.andreas.case import FAMILIES
 from wattfold.coordinator.simulation.experiments.andreas.settings import (
+    CLUSTER,
     NODES,
     SEEDS,
     WORKLOADS,
     Settings,
-    stand_ins,
 )
-from wattfold.coordinator.simulation.experiments.report import Section, write_report
-from wattfold.coordinator.simulation.sweep.store import ResultStore
+
+if TYPE_CHECKING:
+    from wattfold.coordinator.simulation.experiments.andreas.evaluation import Findings
+    from wattfold.coordinator.simulation.experiments.report import Section
 
 _DEFAULTS = Settings()
 _NAMES = (*FAMILIES, CLUSTER)
@@ -155,6 +148,14 @@ def andreas(
 
     A stopped run continues where it stopped.
     """
+    from wattfold.coordinator.figures.andreas_evaluation import draw
+    from wattfold.coordinator.simulation.experiments.andreas.case import GAP, Plan
+    from wattfold.coordinator.simulation.experiments.andreas.evaluation import evaluate
+    from wattfold.coordinator.simulation.experiments.andreas.report import report_of
+    from wattfold.coordinator.simulation.experiments.andreas.settings import stand_ins
+    from wattfold.coordinator.simulation.experiments.report import write_report
+    from wattfold.coordinator.simulation.sweep.store import ResultStore
+
     named = list(_NAMES) if everything else list(dict.fromkeys(names))
     if not named:
         raise BadRequestError(f"no family given; choose from {', '.join(_NAMES)}, or use --all")
@@ -184,6 +185,10 @@ def andreas(
 
 def _cluster(folder: Path, scale: float | None, *, quick: bool) -> Sequence[Section]:
     """The section about the small cluster, run now unless it was before with the same scale."""
+    from wattfold.coordinator.figures.andreas_cluster import draw_cluster
+    from wattfold.coordinator.simulation.experiments.andreas.cluster import TABLE_V, load
+    from wattfold.coordinator.simulation.experiments.andreas.cluster_claims import cluster_section
+
     jobs = QUICK_JOBS if quick else len(TABLE_V)
     wanted = scale or (QUICK_SCALE if quick else SCALE)
     path = folder / f"{CLUSTER}-{jobs}-{wanted:g}.json"
@@ -197,6 +202,8 @@ def _cluster(folder: Path, scale: float | None, *, quick: bool) -> Sequence[Sect
 
 def _costs(findings: Findings) -> PlainTable:
     """Means over the seeds, a line a group."""
+    from wattfold.coordinator.simulation.experiments.andreas.report import grouped
+
     table = plain_table(
         left(findings.family.upper()),
         right("NODES"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -19,26 +19,12 @@ from wattfold.coordinator.cli.simulation.reproduce_run import (
     running,
 )
 from wattfold.coordinator.cli.workloads.workload_options import expected_failures
-from wattfold.coordinator.figures.constraint_evaluation import draw
-from wattfold.coordinator.simulation.experiments.constraint.case import (
-    FAMILIES,
-    Folder,
-    FolderError,
-    Plan,
-    short,
-)
-from wattfold.coordinator.simulation.experiments.constraint.evaluation import (
-    Findings,
-    evaluate,
-)
-from wattfold.coordinator.simulation.experiments.constraint.report import found, report_of
-from wattfold.coordinator.simulation.experiments.constraint.settings import (
-    PUBLISHED,
-    Settings,
-    stand_ins,
-)
-from wattfold.coordinator.simulation.experiments.report import write_report
-from wattfold.coordinator.simulation.sweep.store import ResultStore
+from wattfold.coordinator.simulation.experiments.constraint.case import FAMILIES
+from wattfold.coordinator.simulation.experiments.constraint.settings import Settings
+
+if TYPE_CHECKING:
+    from wattfold.coordinator.simulation.experiments.constraint.case import Folder
+    from wattfold.coordinator.simulation.experiments.constraint.evaluation import Findings
 
 _DEFAULTS = Settings()
 _FOLDER = "eurora"
@@ -133,6 +119,14 @@ def constraint(
     The policies are PBS in both readings, its variant by walltime, `constraint`, and the model of
     the paper. A stopped run continues where it stopped.
     """
+    from wattfold.coordinator.figures.constraint_evaluation import draw
+    from wattfold.coordinator.simulation.experiments.constraint.case import Plan
+    from wattfold.coordinator.simulation.experiments.constraint.evaluation import evaluate
+    from wattfold.coordinator.simulation.experiments.constraint.report import report_of
+    from wattfold.coordinator.simulation.experiments.constraint.settings import stand_ins
+    from wattfold.coordinator.simulation.experiments.report import write_report
+    from wattfold.coordinator.simulation.sweep.store import ResultStore
+
     chosen = list(FAMILIES) if everything else list(dict.fromkeys(names))
     if not chosen:
         raise BadRequestError(f"no family given; choose from {', '.join(FAMILIES)}, or use --all")
@@ -160,6 +154,8 @@ def constraint(
 
 
 def _traces(folder: Path | None) -> Folder:
+    from wattfold.coordinator.simulation.experiments.constraint.case import Folder, FolderError
+
     root = os.environ.get("WATTFOLD_WORKLOADS", "")
     if folder is None and not root:
         raise NotFoundError(
@@ -173,6 +169,8 @@ def _traces(folder: Path | None) -> Folder:
 
 
 def _published() -> PlainTable:
+    from wattfold.coordinator.simulation.experiments.constraint.settings import PUBLISHED
+
     table = plain_table(
         left("PUBLISHED"), left("POLICY"), right("WQT"), right("NL"), right("TR"), right("AO")
     )
@@ -183,6 +181,9 @@ def _published() -> PlainTable:
 
 
 def _instances(findings: Findings) -> PlainTable:
+    from wattfold.coordinator.simulation.experiments.constraint.case import short
+    from wattfold.coordinator.simulation.experiments.constraint.report import found
+
     table = plain_table(
         left(findings.family.upper()),
         left("POLICY"),

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -20,23 +20,14 @@ from wattfold.coordinator.cli.simulation.reproduce_run import (
     running,
 )
 from wattfold.coordinator.cli.workloads.workload_options import expected_failures
-from wattfold.coordinator.figures.equipartition_evaluation import draw
-from wattfold.coordinator.figures.measured_maps import draw_residual, draw_resizes, draw_sharing
-from wattfold.coordinator.simulation.experiments.equipartition.case import Plan
-from wattfold.coordinator.simulation.experiments.equipartition.evaluation import (
-    evaluate,
-)
-from wattfold.coordinator.simulation.experiments.equipartition.measured import load
-from wattfold.coordinator.simulation.experiments.equipartition.measured_claims import sections
-from wattfold.coordinator.simulation.experiments.equipartition.report import report_of
 from wattfold.coordinator.simulation.experiments.equipartition.settings import (
     LONG_SEEDS,
     SHORT_SEEDS,
     Settings,
-    stand_ins,
 )
-from wattfold.coordinator.simulation.experiments.report import Section, write_report
-from wattfold.coordinator.simulation.sweep.store import ResultStore
+
+if TYPE_CHECKING:
+    from wattfold.coordinator.simulation.experiments.report import Section
 
 _DEFAULTS = Settings()
 MEASURED = "measured.json"
@@ -107,6 +98,14 @@ def equipartition(
     Compares malleable jobs under equipartition with rigid jobs under first fit, at loads from 0.1
     to 1, with 50 and with 10,000 jobs per run. A stopped run continues where it stopped.
     """
+    from wattfold.coordinator.figures.equipartition_evaluation import draw
+    from wattfold.coordinator.simulation.experiments.equipartition.case import Plan
+    from wattfold.coordinator.simulation.experiments.equipartition.evaluation import evaluate
+    from wattfold.coordinator.simulation.experiments.equipartition.report import report_of
+    from wattfold.coordinator.simulation.experiments.equipartition.settings import stand_ins
+    from wattfold.coordinator.simulation.experiments.report import write_report
+    from wattfold.coordinator.simulation.sweep.store import ResultStore
+
     real = _measured(folder, quick=quick) if everything else ()
     with expected_failures():
         settings = Settings(**options)
@@ -126,6 +125,10 @@ def equipartition(
 
 def _measured(folder: Path, *, quick: bool) -> Sequence[Section]:
     """The sections about real programs, measured now unless they were before."""
+    from wattfold.coordinator.figures.measured_maps import draw_residual, draw_resizes, draw_sharing
+    from wattfold.coordinator.simulation.experiments.equipartition.measured import load
+    from wattfold.coordinator.simulation.experiments.equipartition.measured_claims import sections
+
     path = folder / MEASURED
     with expected_failures():
         found = load(path) if path.is_file() else None

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import os
+from dataclasses import fields
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from wattfold.coordinator.cli.shared.errors import BadRequestError, CliError, NotFoundError
+from wattfold.coordinator.cli.shared.parsed import LazyChoice
 from wattfold.coordinator.cli.shared.parsing import Parsed
 from wattfold.coordinator.cli.shared.session import Session, session_command
 from wattfold.coordinator.cli.simulation.reproduce_run import (
@@ -20,30 +23,31 @@ from wattfold.coordinator.cli.simulation.reproduce_run import (
     running,
 )
 from wattfold.coordinator.cli.workloads.workload_options import expected_failures, parse_range
-from wattfold.coordinator.figures.parm_evaluation import draw
-from wattfold.coordinator.simulation.experiments.parm.case import Log
-from wattfold.coordinator.simulation.experiments.parm.evaluation import (
-    EXPERIMENTS,
-    evaluate,
-)
-from wattfold.coordinator.simulation.experiments.parm.outcomes import Plan
-from wattfold.coordinator.simulation.experiments.parm.report import report_of
-from wattfold.coordinator.simulation.experiments.parm.settings import Settings, stand_ins
-from wattfold.coordinator.simulation.experiments.report import write_report
-from wattfold.coordinator.simulation.sweep.on_dask import DaskCluster, DaskUnavailableError
-from wattfold.coordinator.simulation.sweep.store import ResultStore
-from wattfold.coordinator.simulation.workloads.swf_reader import read_swf
+from wattfold.coordinator.simulation.experiments.parm.settings import Settings
+
+if TYPE_CHECKING:
+    from wattfold.coordinator.simulation.experiments.parm.case import Log
+    from wattfold.coordinator.simulation.experiments.parm.outcomes import Plan
 
 LOG_NAME = "mira_2018.swf.gz"
 SEEDS = 3
 CLUSTER_SEEDS = 30
 """Sets of ten jobs differ much and cost nothing."""
 QUICK_SEEDS = 2
-_DEFAULTS = Settings()
+_DEFAULTS = SimpleNamespace(**{field.name: field.default for field in fields(Settings)})
+"""Not checked, which takes numpy."""
+
+
+def _experiments() -> list[str]:
+    from wattfold.coordinator.simulation.experiments.parm.evaluation import EXPERIMENTS
+
+    return list(EXPERIMENTS)
 
 
 @click.command()
-@click.argument("names", metavar="[EXPERIMENT]...", nargs=-1, type=click.Choice(list(EXPERIMENTS)))
+@click.argument(
+    "names", metavar="[EXPERIMENT]...", nargs=-1, type=LazyChoice("experiment", _experiments)
+)
 @click.option("--all", "everything", is_flag=True, help="Run all five experiments.")
 @click.option(
     "--seeds",
@@ -145,6 +149,14 @@ def parm(
     assumptions for values that the paper does not state; most of them have an option. A stopped run
     continues where it stopped.
     """
+    from wattfold.coordinator.figures.parm_evaluation import draw
+    from wattfold.coordinator.simulation.experiments.parm.evaluation import EXPERIMENTS, evaluate
+    from wattfold.coordinator.simulation.experiments.parm.report import report_of
+    from wattfold.coordinator.simulation.experiments.parm.settings import stand_ins
+    from wattfold.coordinator.simulation.experiments.report import write_report
+    from wattfold.coordinator.simulation.sweep.on_dask import DaskCluster, DaskUnavailableError
+    from wattfold.coordinator.simulation.sweep.store import ResultStore
+
     chosen = list(EXPERIMENTS) if everything else list(dict.fromkeys(names))
     if not chosen:
         raise BadRequestError(
@@ -186,6 +198,8 @@ def _settings(options: dict[str, Any]) -> Settings:
 
 
 def _plan(name: str, seeds: int | None, quick: bool, settings: Settings, log: Log | None) -> Plan:
+    from wattfold.coordinator.simulation.experiments.parm.outcomes import Plan
+
     usual = QUICK_SEEDS if quick else SEEDS
     if name == "cluster":
         usual = CLUSTER_SEEDS if not quick else SEEDS
@@ -194,6 +208,9 @@ def _plan(name: str, seeds: int | None, quick: bool, settings: Settings, log: Lo
 
 def _log(path: Path | None) -> Log:
     """The log and its digest, which is part of the keys of results."""
+    from wattfold.coordinator.simulation.experiments.parm.case import Log
+    from wattfold.coordinator.simulation.workloads.swf_reader import read_swf
+
     if path is None:
         folder = os.environ.get("WATTFOLD_WORKLOADS")
         if not folder:

@@ -9,17 +9,18 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from wattfold.coordinator.cli.shared.errors import CliError
 from wattfold.coordinator.cli.shared.session import Session
-from wattfold.coordinator.cli.simulation.reproduce_tables import print_report
 from wattfold.coordinator.cli.workloads.workload_options import expected_failures, warn
-from wattfold.coordinator.simulation.experiments.report import Report, document
-from wattfold.coordinator.simulation.sweep.local import LocalCores
-from wattfold.coordinator.simulation.sweep.progress import SweepProgress, progress_on
+
+if TYPE_CHECKING:
+    from wattfold.coordinator.simulation.experiments.report import Report
+    from wattfold.coordinator.simulation.sweep.local import LocalCores
+    from wattfold.coordinator.simulation.sweep.progress import SweepProgress
 
 _INTERRUPTED = 130
 
@@ -48,12 +49,16 @@ def out_option(paper: str) -> Callable[[F], F]:
 
 def local_cores(jobs: int | None) -> LocalCores:
     """So many processes here, else one for each core there is."""
+    from wattfold.coordinator.simulation.sweep.local import LocalCores
+
     return LocalCores(processes=jobs or len(os.sched_getaffinity(0)))
 
 
 @contextmanager
 def running(session: Session, folder: Path) -> Iterator[SweepProgress]:
     """Runs cases and writes their report with progress shown; what goes wrong is for people."""
+    from wattfold.coordinator.simulation.sweep.progress import progress_on
+
     progress = progress_on(session.console(stderr=True))
     try:
         with progress, expected_failures():
@@ -67,6 +72,9 @@ def running(session: Session, folder: Path) -> Iterator[SweepProgress]:
 
 def finish(session: Session, report: Report, written: Sequence[Path], folder: Path) -> None:
     """Shows what came out. Raises CliError, after all else, where cases have no result."""
+    from wattfold.coordinator.cli.simulation.reproduce_tables import print_report
+    from wattfold.coordinator.simulation.experiments.report import document
+
     if session.json:
         session.print_json({**document(report), "files": [str(path) for path in written]})
     else:

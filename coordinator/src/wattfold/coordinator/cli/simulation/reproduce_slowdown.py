@@ -8,11 +8,12 @@ import hashlib
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from wattfold.coordinator.cli.shared.errors import BadRequestError, NotFoundError
+from wattfold.coordinator.cli.shared.parsed import LazyChoice
 from wattfold.coordinator.cli.shared.session import Session, session_command
 from wattfold.coordinator.cli.simulation.reproduce_run import (
     finish,
@@ -23,44 +24,31 @@ from wattfold.coordinator.cli.simulation.reproduce_run import (
     running,
 )
 from wattfold.coordinator.cli.workloads.workload_options import expected_failures, warn
-from wattfold.coordinator.figures.shared_runs import draw_shared
-from wattfold.coordinator.figures.slowdown_evaluation import draw
-from wattfold.coordinator.simulation.experiments.report import Section, write_report
-from wattfold.coordinator.simulation.experiments.slowdown_driven.case import (
-    SOURCES,
-    Log,
-    Plan,
-    quick_seeds,
-)
-from wattfold.coordinator.simulation.experiments.slowdown_driven.evaluation import (
-    EXPERIMENTS,
-    evaluate,
-)
-from wattfold.coordinator.simulation.experiments.slowdown_driven.measured import load
-from wattfold.coordinator.simulation.experiments.slowdown_driven.measured_claims import (
-    NAME as REAL,
-)
-from wattfold.coordinator.simulation.experiments.slowdown_driven.measured_claims import (
-    SHARED,
-    section,
-)
-from wattfold.coordinator.simulation.experiments.slowdown_driven.report import report_of
-from wattfold.coordinator.simulation.experiments.slowdown_driven.settings import (
-    SEEDS,
-    Settings,
-    stand_ins,
-)
-from wattfold.coordinator.simulation.sweep.store import ResultStore
-from wattfold.shims.locate import find_omp_shim
+from wattfold.coordinator.simulation.experiments.slowdown_driven.case import SOURCES
+from wattfold.coordinator.simulation.experiments.slowdown_driven.settings import SEEDS, Settings
+
+if TYPE_CHECKING:
+    from wattfold.coordinator.simulation.experiments.report import Section
+    from wattfold.coordinator.simulation.experiments.slowdown_driven.case import Log, Plan
 
 _DEFAULTS = Settings()
 MEASURED = "measured.json"
-_NAMES = (*EXPERIMENTS, REAL)
 _TRIAL = "wattfold.coordinator.demo.sharing"
 
 
+def _experiments() -> list[str]:
+    from wattfold.coordinator.simulation.experiments.slowdown_driven.evaluation import EXPERIMENTS
+    from wattfold.coordinator.simulation.experiments.slowdown_driven.measured_claims import (
+        NAME as REAL,
+    )
+
+    return [*EXPERIMENTS, REAL]
+
+
 @click.command("slowdown-driven")
-@click.argument("names", metavar="[EXPERIMENT]...", nargs=-1, type=click.Choice(_NAMES))
+@click.argument(
+    "names", metavar="[EXPERIMENT]...", nargs=-1, type=LazyChoice("experiment", _experiments)
+)
 @click.option("--all", "everything", is_flag=True, help="Run all experiments.")
 @click.option(
     "--seeds",
@@ -155,9 +143,25 @@ def slowdown_driven(
     Workloads 1 and 2 are generated. Workloads 3 and 4 need the logs of RICC and Curie, and are left
     out without them. A stopped run continues where it stopped.
     """
-    chosen = list(_NAMES) if everything else list(dict.fromkeys(names))
+    from wattfold.coordinator.figures.slowdown_evaluation import draw
+    from wattfold.coordinator.simulation.experiments.report import write_report
+    from wattfold.coordinator.simulation.experiments.slowdown_driven.case import Plan, quick_seeds
+    from wattfold.coordinator.simulation.experiments.slowdown_driven.evaluation import (
+        EXPERIMENTS,
+        evaluate,
+    )
+    from wattfold.coordinator.simulation.experiments.slowdown_driven.measured_claims import (
+        NAME as REAL,
+    )
+    from wattfold.coordinator.simulation.experiments.slowdown_driven.report import report_of
+    from wattfold.coordinator.simulation.experiments.slowdown_driven.settings import stand_ins
+    from wattfold.coordinator.simulation.sweep.store import ResultStore
+
+    chosen = _experiments() if everything else list(dict.fromkeys(names))
     if not chosen:
-        raise BadRequestError(f"no experiment given; choose from {', '.join(_NAMES)}, or use --all")
+        raise BadRequestError(
+            f"no experiment given; choose from {', '.join(_experiments())}, or use --all"
+        )
     simulated = [name for name in chosen if name != REAL]
     with expected_failures():
         settings = Settings(**options)
@@ -186,6 +190,13 @@ def slowdown_driven(
 
 def _measured(folder: Path, *, quick: bool, seeds: int | None) -> Section:
     """Experiment d; seeds that were not measured before are now."""
+    from wattfold.coordinator.figures.shared_runs import draw_shared
+    from wattfold.coordinator.simulation.experiments.slowdown_driven.measured import load
+    from wattfold.coordinator.simulation.experiments.slowdown_driven.measured_claims import (
+        SHARED,
+        section,
+    )
+
     path = folder / MEASURED
     with expected_failures():
         found = load(path) if path.is_file() else None
@@ -202,6 +213,8 @@ def _measured(folder: Path, *, quick: bool, seeds: int | None) -> Section:
 
 def _built() -> dict[str, Path]:
     """What the trial runs. Raises NotFoundError."""
+    from wattfold.shims.locate import find_omp_shim
+
     shim = find_omp_shim()
     if shim is None or not (shim.parent / "examples").is_dir():
         raise NotFoundError(
@@ -213,6 +226,8 @@ def _built() -> dict[str, Path]:
 
 def _logs(folder: Path | None, wanted: Sequence[str], *, named: bool) -> dict[str, Log]:
     """Return logs by workload. Missing logs are left out, unless the user named them."""
+    from wattfold.coordinator.simulation.experiments.slowdown_driven.case import Log
+
     found = {}
     place = folder or Path(os.environ.get("WATTFOLD_WORKLOADS", ""))
     for name in wanted:
@@ -238,6 +253,8 @@ def _logs(folder: Path | None, wanted: Sequence[str], *, named: bool) -> dict[st
 
 def _check(plan: Plan, chosen: Sequence[str]) -> None:
     """Refuses an experiment without its workload."""
+    from wattfold.coordinator.simulation.experiments.slowdown_driven.evaluation import EXPERIMENTS
+
     for name in chosen:
         about = EXPERIMENTS[name].workload
         if about and about not in plan.workloads and len(chosen) == 1:

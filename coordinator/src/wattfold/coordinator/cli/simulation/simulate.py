@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -13,9 +13,6 @@ from wattfold.coordinator.cli.shared.errors import BadRequestError, CliError
 from wattfold.coordinator.cli.shared.exit_codes import ExitCode
 from wattfold.coordinator.cli.shared.parsing import DURATION_NS
 from wattfold.coordinator.cli.shared.session import Session, session_command
-from wattfold.coordinator.cli.simulation.simulate_cases import cases_of
-from wattfold.coordinator.cli.simulation.simulate_check import StartCheck, check_starts, read_starts
-from wattfold.coordinator.cli.simulation.simulate_elsewhere import OUTCOME
 from wattfold.coordinator.cli.simulation.simulate_messages import (
     message_options,
     response_table,
@@ -28,10 +25,7 @@ from wattfold.coordinator.cli.simulation.simulate_options import (
     policy_options,
     seed_options,
 )
-from wattfold.coordinator.cli.simulation.simulate_outcome import Finished, Stopped
-from wattfold.coordinator.cli.simulation.simulate_run import run_cases
 from wattfold.coordinator.cli.simulation.simulate_unused import refuse_unused
-from wattfold.coordinator.cli.workloads.odd_row_tables import odd_row_table
 from wattfold.coordinator.cli.workloads.workload_options import (
     LOG_FILE,
     expected_failures,
@@ -39,11 +33,11 @@ from wattfold.coordinator.cli.workloads.workload_options import (
     warn,
     write_odd_rows,
 )
-from wattfold.coordinator.simulation.pool.engine import SimulationError
-from wattfold.coordinator.simulation.results.table import metrics_document, metrics_table
-from wattfold.coordinator.simulation.runs.case import SimulationCase
-from wattfold.coordinator.simulation.runs.execute import CHECKPOINT, CheckpointError
-from wattfold.coordinator.simulation.sweep.on_dask import DaskUnavailableError
+
+if TYPE_CHECKING:
+    from wattfold.coordinator.cli.simulation.simulate_check import StartCheck
+    from wattfold.coordinator.cli.simulation.simulate_outcome import Finished
+    from wattfold.coordinator.simulation.runs.case import SimulationCase
 
 
 @click.command()
@@ -107,6 +101,11 @@ def simulate(session: Session, **options: Any) -> None:
     wattfold simulate --log mira.swf.gz --count 1000 --nodes 55248 --cut-sizes --idle 0 \\
         --budget 4751360W --policy easy --policy parm-wse --out runs
     """
+    from wattfold.coordinator.cli.simulation.simulate_cases import cases_of
+    from wattfold.coordinator.cli.simulation.simulate_check import check_starts, read_starts
+    from wattfold.coordinator.cli.simulation.simulate_outcome import Stopped
+    from wattfold.coordinator.cli.simulation.simulate_run import run_cases
+
     folder: Path | None = options["out"]
     if options["resume"] and folder is None:
         raise BadRequestError("--resume needs the folder of the stopped run; add --out DIR")
@@ -138,6 +137,9 @@ def simulate(session: Session, **options: Any) -> None:
 
 
 def _check_resumable(cases: Sequence[SimulationCase], *, resume: bool) -> None:
+    from wattfold.coordinator.cli.simulation.simulate_elsewhere import OUTCOME
+    from wattfold.coordinator.simulation.runs.execute import CHECKPOINT
+
     folders = [case.folder for case in cases if case.folder is not None]
     left = (folder / name for folder in folders for name in (CHECKPOINT, OUTCOME))
     if resume and not any(path.exists() for path in left):
@@ -153,6 +155,10 @@ class simulation_failures:  # noqa: N801 - a context, used as a function
         return None
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        from wattfold.coordinator.simulation.pool.engine import SimulationError
+        from wattfold.coordinator.simulation.runs.execute import CheckpointError
+        from wattfold.coordinator.simulation.sweep.on_dask import DaskUnavailableError
+
         if isinstance(error, SimulationError | CheckpointError | DaskUnavailableError):
             raise CliError(str(error)) from error
         if isinstance(error, OSError) and not isinstance(error, BrokenPipeError):
@@ -189,6 +195,9 @@ def _show(
     pictures: Sequence[Path],
     folder: Path | None,
 ) -> None:
+    from wattfold.coordinator.cli.workloads.odd_row_tables import odd_row_table
+    from wattfold.coordinator.simulation.results.table import metrics_document, metrics_table
+
     report = finished[0].report
     if session.json:
         session.print_json(

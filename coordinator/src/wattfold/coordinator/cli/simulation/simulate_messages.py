@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -14,9 +14,11 @@ from wattfold.contract.units import NS_PER_S, w_from_uw
 from wattfold.coordinator.cli.shared.errors import BadRequestError
 from wattfold.coordinator.cli.shared.parsing import DURATION_NS
 from wattfold.coordinator.cli.shared.tables import PlainTable, add_row, plain_table, right
-from wattfold.coordinator.simulation.cluster.restarts import RestartTimes
-from wattfold.coordinator.simulation.pool.record import RunRecord
-from wattfold.coordinator.simulation.runs.case import MessageLevel
+
+if TYPE_CHECKING:
+    from wattfold.coordinator.simulation.cluster.restarts import RestartTimes
+    from wattfold.coordinator.simulation.pool.record import RunRecord
+    from wattfold.coordinator.simulation.runs.case import MessageLevel
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -103,6 +105,8 @@ def message_options(command: F) -> F:
 
 def message_level(options: dict[str, Any]) -> MessageLevel | None:
     """What the options say; None for a pool. Raises BadRequestError."""
+    from wattfold.coordinator.simulation.runs.case import MessageLevel
+
     names = ("cores_per_node", "sizes_in", "lease", "window", "delay", *_OF_MESSAGES)
     given = {name: options[name] for name in names if options[name] is not None}
     if options["level"] == "pool":
@@ -127,6 +131,8 @@ def message_level(options: dict[str, Any]) -> MessageLevel | None:
 
 def restarts_of(options: dict[str, Any]) -> RestartTimes | None:
     """What a change of size costs in a pool; None where it is by links, and for messages."""
+    from wattfold.coordinator.simulation.cluster.restarts import RestartTimes
+
     if options["level"] != "pool" or options["restarts"] is None:
         return None
     save_ns, start_ns = options["restarts"]
@@ -135,6 +141,8 @@ def restarts_of(options: dict[str, Any]) -> RestartTimes | None:
 
 def responses_of(record: RunRecord) -> list[dict[str, float | None]]:
     """How each lowered budget of a run was answered; empty for a pool, where it is at once."""
+    from wattfold.coordinator.simulation.pool.record import RunRecord
+
     if type(record) is RunRecord:
         return []  # A run in a pool: the modules for messages are slow to load.
     from wattfold.coordinator.simulation.cluster.record import ClusterRecord

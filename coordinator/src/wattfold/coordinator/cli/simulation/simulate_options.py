@@ -27,10 +27,7 @@ from wattfold.coordinator.cli.simulation.training_options import (
 )
 from wattfold.coordinator.cli.workloads.workload_options import LOG_FILE
 from wattfold.coordinator.models.forecast import METHODS
-from wattfold.coordinator.simulation.pool.run_times import RunTimeModel
-from wattfold.coordinator.simulation.runs.case import (
-    MODELS,
-)
+from wattfold.coordinator.simulation.choices import MODELS, RunTimeModel
 
 F = TypeVar("F", bound=Callable[..., Any])
 

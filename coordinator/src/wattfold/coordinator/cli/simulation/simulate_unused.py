@@ -15,7 +15,6 @@ from wattfold.coordinator.cli.simulation.training_options import (
     OF_TRAINING,
     check_training,
 )
-from wattfold.coordinator.policies import registry
 from wattfold.coordinator.policies.descriptions import Pool
 
 OF_PARM = (
@@ -36,6 +35,8 @@ AT_ONE_CAP = {Pool.EASY, Pool.FCFS, Pool.CONSERVATIVE}
 
 def refuse_unused(context: click.Context, options: dict[str, Any]) -> None:
     """Refuses options that none of the policies or models chosen would look at."""
+    from wattfold.coordinator.policies import registry
+
     names = options["policies"] or ("easy",)
     pools = {entry.variant.pool for entry in map(registry.find, names) if entry is not None}
     chosen = ", ".join(names)

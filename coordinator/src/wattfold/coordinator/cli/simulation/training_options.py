@@ -4,20 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from wattfold.coordinator.cli.shared.errors import BadRequestError
 from wattfold.coordinator.cli.workloads.workload_options import LOG_FILE
-from wattfold.coordinator.models.energy_price import (
-    EnergyPrice,
-    PriceError,
-    parse_series,
-    parse_table,
-)
-from wattfold.coordinator.models.training_cost import Tariff
-from wattfold.coordinator.simulation.pool.prices import LATE_EUR_H, Prices
+
+if TYPE_CHECKING:
+    from wattfold.coordinator.models.energy_price import EnergyPrice
+    from wattfold.coordinator.simulation.pool.prices import Prices
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -48,6 +44,8 @@ OF_LOGS = (
 
 def training_options(command: F) -> F:
     """`--training`, `--epoch-times`, and what jobs are charged for."""
+    from wattfold.coordinator.simulation.choices import LATE_EUR_H
+
     for option in (
         click.option(
             "--pue",
@@ -108,6 +106,9 @@ def check_training(options: dict[str, Any]) -> None:
 
 def prices_of(options: dict[str, Any]) -> Prices | None:
     """What jobs that train are charged for; None without any. Raises BadRequestError."""
+    from wattfold.coordinator.models.training_cost import Tariff
+    from wattfold.coordinator.simulation.pool.prices import Prices
+
     if options["training"] is None:
         return None
     price = price_of(options["energy_price"])
@@ -116,6 +117,13 @@ def prices_of(options: dict[str, Any]) -> Prices | None:
 
 def price_of(text: str) -> EnergyPrice:
     """One price, a table of the day or the series of a file. Raises BadRequestError."""
+    from wattfold.coordinator.models.energy_price import (
+        EnergyPrice,
+        PriceError,
+        parse_series,
+        parse_table,
+    )
+
     path = Path(text)
     try:
         if path.suffix == ".csv" or path.exists():

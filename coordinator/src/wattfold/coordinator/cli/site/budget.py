@@ -31,7 +31,6 @@ from wattfold.coordinator.cli.site.power import (
     outside_fields,
     pending,
 )
-from wattfold.coordinator.policies import registry
 from wattfold.v1 import coordinator_pb2 as pb
 
 
@@ -128,6 +127,8 @@ def _announce(session: Session, budget_uw: int, at_s: float) -> None:
 
 def looks_ahead(policy: str) -> bool:
     """Whether a policy, by its name, takes announced budgets into its plans."""
+    from wattfold.coordinator.policies import registry
+
     entry = registry.find(policy)
     return entry is not None and entry.variant.looks_ahead
 

@@ -7,31 +7,24 @@ import signal
 import sys
 import time
 from types import FrameType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
-from rich.console import Console
-from rich.live import Live
 
-from wattfold.coordinator.cli.shared.client import CoordinatorClient
 from wattfold.coordinator.cli.shared.errors import UnreachableError
 from wattfold.coordinator.cli.shared.json_output import dumps_line
 from wattfold.coordinator.cli.shared.message_json import as_dict
 from wattfold.coordinator.cli.shared.parsing import DURATION_NS
 from wattfold.coordinator.cli.shared.session import Session, session_command
-from wattfold.coordinator.cli.site.watch_feed import (
-    QUEUE_LENGTH,
-    Event,
-    Events,
-    Failed,
-    Key,
-    Lost,
-    View,
-    ViewFeed,
-    keys_from_terminal,
-)
 from wattfold.coordinator.cli.site.watch_lines import snapshot_lines
-from wattfold.coordinator.cli.site.watch_screen import WatchScreen
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.live import Live
+
+    from wattfold.coordinator.cli.shared.client import CoordinatorClient
+    from wattfold.coordinator.cli.site.watch_feed import Event, Events
+    from wattfold.coordinator.cli.site.watch_screen import WatchScreen
 
 REDRAW_S = 0.5
 _QUIT_KEYS = frozenset({"q", "Q", "\x03", "\x1b"})
@@ -114,6 +107,11 @@ def _print_views(
 
 
 def _show_screen(console: Console, client: CoordinatorClient, interval_ns: int) -> None:
+    from rich.live import Live
+
+    from wattfold.coordinator.cli.site.watch_feed import QUEUE_LENGTH, ViewFeed, keys_from_terminal
+    from wattfold.coordinator.cli.site.watch_screen import WatchScreen
+
     events: Events = queue.Queue(maxsize=QUEUE_LENGTH)
     screen = WatchScreen(client.address)
     feed = ViewFeed(client, interval_ns, events)
@@ -133,6 +131,8 @@ def _show_screen(console: Console, client: CoordinatorClient, interval_ns: int) 
 def _draw_until_quit(
     console: Console, live: Live, screen: WatchScreen, events: Events, stop: _StopFlag
 ) -> None:
+    from wattfold.coordinator.cli.site.watch_feed import Failed, Key, Lost, View
+
     last_view_s = time.monotonic()
     while not stop.raised:
         for event in _next_events(events):

@@ -9,14 +9,20 @@ from __future__ import annotations
 from collections import deque
 
 from rich.console import Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from wattfold.coordinator.cli.jobs.job_marks import JobMarks
 from wattfold.coordinator.cli.jobs.job_tables import queue_table
 from wattfold.coordinator.cli.shared import formatting as f
 from wattfold.coordinator.cli.shared.power_bar import power_bar
-from wattfold.coordinator.cli.shared.tables import add_row, flexible, left, plain_table, right
+from wattfold.coordinator.cli.shared.tables import (
+    PlainTable,
+    add_row,
+    flexible,
+    left,
+    plain_table,
+    right,
+)
 from wattfold.coordinator.cli.site.nodes import cap_uw, commit
 from wattfold.coordinator.cli.site.power import share
 from wattfold.coordinator.cli.site.power_graph import PowerHistory, power_graph
@@ -106,7 +112,7 @@ class WatchScreen:
             lines.append(line)
         return lines
 
-    def _nodes(self, width: int, shown: int) -> Table:
+    def _nodes(self, width: int, shown: int) -> PlainTable:
         assert self._view is not None
         table = plain_table(
             flexible("NODE"),
@@ -131,7 +137,7 @@ class WatchScreen:
             )
         return table
 
-    def _queue(self, width: int, shown: int) -> Table:
+    def _queue(self, width: int, shown: int) -> PlainTable:
         assert self._view is not None
         jobs = self._jobs()[:shown]
         marks = {job.job_id: self._marks.mark(job.job_id) for job in jobs if job.shares}

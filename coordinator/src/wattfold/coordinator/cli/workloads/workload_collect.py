@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -12,10 +13,10 @@ from wattfold.contract.cpuset import CpuSet
 from wattfold.coordinator.cli.shared.errors import BadRequestError
 from wattfold.coordinator.cli.shared.session import Session, session_command
 from wattfold.coordinator.cli.workloads.workload_options import LOG_FILE, expected_failures
-from wattfold.coordinator.simulation.workloads.header import Header
-from wattfold.coordinator.simulation.workloads.swf_writer import write_swf
-from wattfold.coordinator.simulation.workloads.workload import MISSING, Workload
 from wattfold.v1 import coordinator_pb2 as pb
+
+if TYPE_CHECKING:
+    from wattfold.coordinator.simulation.workloads.workload import Workload
 
 MOST = 1_000_000
 STATUS = {
@@ -60,6 +61,8 @@ def collect(session: Session, target: Path, procs_per_node: int | None) -> None:
     attempt counts. Programs, queues and usage are included for your own jobs. Operators get them
     for all jobs.
     """
+    from wattfold.coordinator.simulation.workloads.swf_writer import write_swf
+
     with session.connect() as client:
         jobs = list(client.list_jobs(include_ended=True, limit=MOST).jobs)
         nodes = list(client.list_nodes().nodes)
@@ -91,6 +94,9 @@ def site_of(nodes: Sequence[pb.Node], procs_per_node: int | None) -> Site:
 
 def workload_of(jobs: Sequence[pb.Job], site: Site) -> Workload:
     """The jobs that have run, in order of submission. Raises BadRequestError if there are none."""
+    from wattfold.coordinator.simulation.workloads.header import Header
+    from wattfold.coordinator.simulation.workloads.workload import Workload
+
     ran = [job for job in jobs if job.state in STATUS and job.started_at_s]
     if not ran:
         raise BadRequestError("no job has started and ended yet")
@@ -127,6 +133,8 @@ def _procs(job: pb.Job, site: Site) -> int:
 
 
 def _requested_s(spec: pb.JobSpec) -> float:
+    from wattfold.coordinator.simulation.workloads.workload import MISSING
+
     asked_ns = spec.time_ns or spec.limit_ns
     return asked_ns / 1e9 if asked_ns else MISSING
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from wattfold.coordinator.cli.shared.session import Session, session_command
-from wattfold.coordinator.cli.workloads.odd_row_tables import odd_row_counts, odd_row_table
 from wattfold.coordinator.cli.workloads.workload_options import (
     INTEGERS,
     LOG_FILE,
@@ -19,13 +18,10 @@ from wattfold.coordinator.cli.workloads.workload_options import (
     policy_of,
     write_odd_rows,
 )
-from wattfold.coordinator.simulation.workloads import selection
-from wattfold.coordinator.simulation.workloads.annotations import annotate, write_annotations
-from wattfold.coordinator.simulation.workloads.job_requests import write_requests
-from wattfold.coordinator.simulation.workloads.log_reader import read_log
-from wattfold.coordinator.simulation.workloads.odd_rows import Rule, Treatment
-from wattfold.coordinator.simulation.workloads.swf_writer import write_swf
-from wattfold.coordinator.simulation.workloads.workload import Workload
+
+if TYPE_CHECKING:
+    from wattfold.coordinator.simulation.workloads.odd_rows import Rule, Treatment
+    from wattfold.coordinator.simulation.workloads.workload import Workload
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -173,6 +169,12 @@ def convert(
     Format, compressed if its name ends in .gz. OUT keeps the header of IN, with a note of the
     options.
     """
+    from wattfold.coordinator.cli.workloads.odd_row_tables import odd_row_counts, odd_row_table
+    from wattfold.coordinator.simulation.workloads.annotations import annotate, write_annotations
+    from wattfold.coordinator.simulation.workloads.job_requests import write_requests
+    from wattfold.coordinator.simulation.workloads.log_reader import read_log
+    from wattfold.coordinator.simulation.workloads.swf_writer import write_swf
+
     with expected_failures():
         read = read_log(source, policy_of(on_odd, exceptions))
         jobs = _scaled(_chosen(read.workload, options), options)
@@ -203,6 +205,8 @@ def convert(
 
 
 def _chosen(jobs: Workload, options: dict[str, Any]) -> Workload:
+    from wattfold.coordinator.simulation.workloads import selection
+
     if options["procs_per_node"]:
         jobs = selection.in_nodes(jobs, options["procs_per_node"])
     if options["from_time"] is not None or options["to_time"] is not None:
@@ -227,6 +231,8 @@ def _chosen(jobs: Workload, options: dict[str, Any]) -> Workload:
 
 
 def _scaled(jobs: Workload, options: dict[str, Any]) -> Workload:
+    from wattfold.coordinator.simulation.workloads import selection
+
     if options["max_size"]:
         jobs = selection.cut_sizes(jobs, options["max_size"])
     if options["gamma"] is not None:

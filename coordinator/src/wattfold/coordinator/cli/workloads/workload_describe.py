@@ -6,7 +6,7 @@ import dataclasses
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -21,7 +21,6 @@ from wattfold.coordinator.cli.shared.tables import (
     plain_table,
     right,
 )
-from wattfold.coordinator.cli.workloads.odd_row_tables import odd_row_counts, odd_row_table
 from wattfold.coordinator.cli.workloads.workload_options import (
     LOG_FILE,
     expected_failures,
@@ -29,20 +28,11 @@ from wattfold.coordinator.cli.workloads.workload_options import (
     policy_of,
     write_odd_rows,
 )
-from wattfold.coordinator.simulation.workloads.header import printable
-from wattfold.coordinator.simulation.workloads.log_reader import read_log
-from wattfold.coordinator.simulation.workloads.odd_rows import (
-    Rule,
-    Treatment,
-)
-from wattfold.coordinator.simulation.workloads.summary import (
-    QUANTILES,
-    Histogram,
-    Spread,
-    Summary,
-    summarise,
-)
-from wattfold.coordinator.simulation.workloads.swf_reader import ReadLog
+
+if TYPE_CHECKING:
+    from wattfold.coordinator.simulation.workloads.odd_rows import Rule, Treatment
+    from wattfold.coordinator.simulation.workloads.summary import Histogram, Spread, Summary
+    from wattfold.coordinator.simulation.workloads.swf_reader import ReadLog
 
 _BAR_WIDTH = 40
 
@@ -71,6 +61,10 @@ def describe(
     FILE is in the Standard Workload Format or a PA-HPC-SIM trace of jobs of units, plain or gzip.
     The sizes of a trace count units. The statistics are taken after the treatment of invalid rows.
     """
+    from wattfold.coordinator.cli.workloads.odd_row_tables import odd_row_table
+    from wattfold.coordinator.simulation.workloads.log_reader import read_log
+    from wattfold.coordinator.simulation.workloads.summary import summarise
+
     with expected_failures():
         read = read_log(file, policy_of(on_odd, exceptions))
         if odd_rows_path:
@@ -96,6 +90,8 @@ def describe(
 
 
 def _fields(file: Path, summary: Summary, read: ReadLog) -> FieldTable:
+    from wattfold.coordinator.simulation.workloads.header import printable
+
     report, header = read.report, read.workload.header
     name = header.text("Installation") or header.text("Computer")
     fields = [("Log", printable(str(file)))]
@@ -122,6 +118,8 @@ def _fields(file: Path, summary: Summary, read: ReadLog) -> FieldTable:
 
 
 def _spreads(summary: Summary) -> PlainTable:
+    from wattfold.coordinator.simulation.workloads.summary import QUANTILES
+
     table = plain_table(
         left(""),
         right("KNOWN"),
@@ -179,6 +177,10 @@ def _percent(share: float) -> str:
 
 
 def _document(file: Path, summary: Summary, read: ReadLog) -> dict[str, Any]:
+    from wattfold.coordinator.cli.workloads.odd_row_tables import odd_row_counts
+    from wattfold.coordinator.simulation.workloads.header import printable
+    from wattfold.coordinator.simulation.workloads.summary import QUANTILES
+
     report, header = read.report, read.workload.header
     return {
         "file": printable(str(file)),

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
-from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn
 
 from wattfold.coordinator.cli.shared.errors import BadRequestError, NotFoundError
 from wattfold.coordinator.cli.shared.parsing import Parsed
 from wattfold.coordinator.cli.shared.session import Session, session_command
 from wattfold.coordinator.cli.shared.tables import add_row, flexible, left, plain_table
 from wattfold.coordinator.cli.workloads.workload_options import expected_failures, warn
-from wattfold.coordinator.simulation.workloads.archive import ARCHIVE, BASE_URL, ArchivedLog
-from wattfold.coordinator.simulation.workloads.download import Fetched
-from wattfold.coordinator.simulation.workloads.download import fetch as download
+from wattfold.coordinator.simulation.workloads.archive import BASE_URL
+
+if TYPE_CHECKING:
+    from wattfold.coordinator.simulation.workloads.archive import ArchivedLog
+    from wattfold.coordinator.simulation.workloads.download import Fetched
 
 
 def parse_sum(text: str) -> str:
@@ -53,6 +55,8 @@ def fetch(
     archive publishes no checksums. The SHA-256 sum of a log is stored next to it at the first
     download, and checked from then on.
     """
+    from wattfold.coordinator.simulation.workloads.archive import ARCHIVE
+
     if name is None:
         _list(session, mirror)
         return
@@ -87,6 +91,10 @@ def fetch(
 def _fetched(
     session: Session, log: ArchivedLog, folder: Path, mirror: str, expected: str | None
 ) -> Fetched:
+    from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn
+
+    from wattfold.coordinator.simulation.workloads.download import fetch as download
+
     console = session.console(stderr=True)
     bar = Progress(
         BarColumn(),
@@ -107,6 +115,8 @@ def _fetched(
 
 
 def _list(session: Session, mirror: str) -> None:
+    from wattfold.coordinator.simulation.workloads.archive import ARCHIVE
+
     if session.json:
         session.print_json(
             {

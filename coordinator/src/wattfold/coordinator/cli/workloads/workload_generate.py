@@ -3,25 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from wattfold.coordinator.cli.shared.errors import BadRequestError
 from wattfold.coordinator.cli.shared.session import Session, session_command
 from wattfold.coordinator.cli.workloads.workload_options import LOG_FILE, expected_failures
-from wattfold.coordinator.simulation.workloads.annotations import (
-    Annotations,
-    annotate,
-    write_annotations,
-)
-from wattfold.coordinator.simulation.workloads.cirne import generate_cirne
-from wattfold.coordinator.simulation.workloads.lublin import LublinKind, generate_lublin
-from wattfold.coordinator.simulation.workloads.poisson import generate_poisson
-from wattfold.coordinator.simulation.workloads.refitted import refit
-from wattfold.coordinator.simulation.workloads.swf_reader import read_swf
-from wattfold.coordinator.simulation.workloads.swf_writer import write_swf
-from wattfold.coordinator.simulation.workloads.workload import Workload
+from wattfold.coordinator.simulation.choices import LublinKind
+
+if TYPE_CHECKING:
+    from wattfold.coordinator.simulation.workloads.annotations import Annotations
+    from wattfold.coordinator.simulation.workloads.workload import Workload
 
 _OPTIONS_OF = {
     "lublin": {"procs", "kind", "overestimate"},
@@ -107,6 +100,9 @@ def generate(
     distributions of Cirne and Berman (2001) to a log. The model cirne uses the same distributions
     for 1024 nodes, as in D'Amico et al. (2019); its sizes are whole nodes.
     """
+    from wattfold.coordinator.simulation.workloads.annotations import annotate, write_annotations
+    from wattfold.coordinator.simulation.workloads.swf_writer import write_swf
+
     given = {name: value for name, value in options.items() if value is not None}
     strange = sorted(set(given) - _OPTIONS_OF[model])
     if strange:
@@ -135,6 +131,12 @@ def generate(
 def _generated(
     model: str, jobs: int, seed: int, given: dict[str, Any]
 ) -> tuple[Workload, Annotations | None]:
+    from wattfold.coordinator.simulation.workloads.cirne import generate_cirne
+    from wattfold.coordinator.simulation.workloads.lublin import generate_lublin
+    from wattfold.coordinator.simulation.workloads.poisson import generate_poisson
+    from wattfold.coordinator.simulation.workloads.refitted import refit
+    from wattfold.coordinator.simulation.workloads.swf_reader import read_swf
+
     if model == "lublin":
         if "kind" in given:
             given["kind"] = LublinKind(given["kind"])

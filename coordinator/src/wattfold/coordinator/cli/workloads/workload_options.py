@@ -8,20 +8,20 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from wattfold.coordinator.cli.shared.errors import BadRequestError, CliError
 from wattfold.coordinator.cli.shared.parsing import Parsed
-from wattfold.coordinator.simulation.workloads.errors import WorkloadError
-from wattfold.coordinator.simulation.workloads.odd_rows import (
-    OddRowPolicy,
-    OddRowReport,
-    Rule,
-    Treatment,
-)
-from wattfold.coordinator.simulation.workloads.swf_writer import whole_file
+
+if TYPE_CHECKING:
+    from wattfold.coordinator.simulation.workloads.odd_rows import (
+        OddRowPolicy,
+        OddRowReport,
+        Rule,
+        Treatment,
+    )
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -30,6 +30,8 @@ LOG_FILE = click.Path(path_type=Path)
 
 def parse_exception(text: str) -> tuple[Rule, Treatment]:
     """Reads `zero-run=skip`. Raises ValueError."""
+    from wattfold.coordinator.simulation.workloads.odd_rows import Rule, Treatment
+
     name, _, treatment = text.partition("=")
     try:
         return Rule(name), Treatment(treatment)
@@ -44,6 +46,8 @@ def parse_exception(text: str) -> tuple[Rule, Treatment]:
 
 def odd_row_options(command: F) -> F:
     """`--on-odd`, `--rule` and `--odd-rows`."""
+    from wattfold.coordinator.simulation.workloads.odd_rows import Treatment
+
     for option in (
         click.option(
             "--odd-rows",
@@ -76,11 +80,15 @@ def odd_row_options(command: F) -> F:
 
 def policy_of(on_odd: str, exceptions: Sequence[tuple[Rule, Treatment]]) -> OddRowPolicy:
     """The policy the options ask for."""
+    from wattfold.coordinator.simulation.workloads.odd_rows import OddRowPolicy, Treatment
+
     return OddRowPolicy(default=Treatment(on_odd), exceptions=dict(exceptions))
 
 
 def write_odd_rows(report: OddRowReport, path: Path) -> None:
     """Every odd row as a line of CSV."""
+    from wattfold.coordinator.simulation.workloads.swf_writer import whole_file
+
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(("line", "rule", "outcome", "field", "value"))
@@ -116,6 +124,8 @@ INTEGERS = Parsed("integers", parse_integers)
 @contextmanager
 def expected_failures() -> Iterator[None]:
     """Turns what is wrong with a workload or a value into the command's own failures."""
+    from wattfold.coordinator.simulation.workloads.errors import WorkloadError
+
     try:
         yield
     except WorkloadError as error:

@@ -9,9 +9,9 @@ import numpy as np
 from wattfold.contract.units import NS_PER_S
 from wattfold.coordinator.models.energy_price import EnergyPrice
 from wattfold.coordinator.models.training_cost import Tariff
+from wattfold.coordinator.simulation.choices import LATE_EUR_H as LATE_EUR_H
 from wattfold.coordinator.simulation.workloads.workload import Floats, Ints
 
-LATE_EUR_H = 10.0
 _ONE_KW = np.array(1000.0)
 
 

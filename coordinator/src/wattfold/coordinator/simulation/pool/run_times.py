@@ -11,23 +11,14 @@ Caps slow a job only where its profile says how.
 
 from __future__ import annotations
 
-import enum
-
 from wattfold.contract.units import w_from_uw
 from wattfold.coordinator.models.dram_model import DramModel
 from wattfold.coordinator.models.pass_model import PassProfile
+from wattfold.coordinator.simulation.choices import RunTimeModel as RunTimeModel
 from wattfold.coordinator.simulation.pool.jobs import JobTable
 
 KNOWN_MAX = 200_000
 """Bounds the memory of what is remembered."""
-
-
-class RunTimeModel(enum.StrEnum):
-    """What a job's progress follows."""
-
-    PASS = "pass"  # noqa: S105 - a model, not a password
-    IDEAL = "ideal"
-    WORST_CASE = "worst-case"
 
 
 class RunTimes:

@@ -16,6 +16,7 @@ from pathlib import Path
 from wattfold.coordinator.core.queue import Waits
 from wattfold.coordinator.policies import registry
 from wattfold.coordinator.policies.descriptions import Value
+from wattfold.coordinator.simulation.choices import MODELS as MODELS
 from wattfold.coordinator.simulation.cluster.restarts import RestartTimes
 from wattfold.coordinator.simulation.pool.budget import Budget
 from wattfold.coordinator.simulation.pool.machine import Machine
@@ -26,7 +27,6 @@ from wattfold.coordinator.simulation.pool.run_times import RunTimeModel
 from wattfold.coordinator.simulation.workloads.odd_rows import OddRowPolicy
 
 POLICIES = registry.simulator_names()
-MODELS = ("lublin", "poisson")
 LATER = (
     "requests",
     "queue_waits",

@@ -21,12 +21,12 @@ times U[1, f] (their f is one less).
 
 from __future__ import annotations
 
-import enum
 from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.stats import gamma as gamma_distribution
 
+from wattfold.coordinator.simulation.choices import LublinKind as LublinKind
 from wattfold.coordinator.simulation.workloads.header import Header
 from wattfold.coordinator.simulation.workloads.workload import Floats, Ints, Workload
 
@@ -130,15 +130,6 @@ COMBINED = LublinParameters(
     b_number=3.9631,
     rush_ratio=1.0225,
 )
-
-
-class LublinKind(enum.Enum):
-    """Which jobs: one kind for all, one of the two kinds, or both merged."""
-
-    COMBINED = "combined"
-    BATCH = "batch"
-    INTERACTIVE = "interactive"
-    BOTH = "both"
 
 
 _QUEUES = {LublinKind.INTERACTIVE: 0, LublinKind.BATCH: 1}

@@ -19,10 +19,10 @@ from wattfold.coordinator.simulation.experiments.andreas.cluster import (
     predicted,
     watts_of,
 )
+from wattfold.coordinator.simulation.experiments.andreas.settings import CLUSTER as CLUSTER
 from wattfold.coordinator.simulation.experiments.report import Section
 from wattfold.coordinator.simulation.experiments.verdicts import Claim, Judgement, Verdict
 
-CLUSTER = "cluster"
 EMULATED = (
     "EMULATED: nodes, GPUs and their power. Real: the service, the agents, and training "
     "jobs with numpy that save snapshots and resume. Epochs take as long as the authors "

@@ -34,6 +34,7 @@ HIGH, LOW = 1.3 / 3, 1.3 / 12
 """Rates of arrival of the two kinds of clusters, of what the GPUs can do."""
 MEASURED_HIGH, MEASURED_LOW = 1 / 2.5, 1 / 10
 """The same of jobs that were measured."""
+CLUSTER = "cluster"
 CLUSTER_JOBS = 10
 DUE = 1.0, 3.0
 """Time to the due date, in times of the job's where it is fastest."""

@@ -7,9 +7,10 @@ part of the key of a result, and printed with the verdicts.
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
 
-from wattfold.coordinator.simulation.experiments.stand_in import StandIn
-from wattfold.coordinator.simulation.workloads.annotations import AnnotationRanges
+if TYPE_CHECKING:
+    from wattfold.coordinator.simulation.experiments.stand_in import StandIn
 
 BASE_W = 38.0
 """W_base of a node of the published cluster, without memory (section VI-B)."""
@@ -60,6 +61,8 @@ class Settings:
     """``exact``: users ask for what a job takes; ``log``: for what the log says."""
 
     def __post_init__(self) -> None:
+        from wattfold.coordinator.simulation.workloads.annotations import AnnotationRanges
+
         if self.nodes < LARGE_BASELINE_NODES:
             raise ValueError(
                 f"the overprovisioned machine has at least the {LARGE_BASELINE_NODES} nodes of the "
@@ -86,6 +89,8 @@ class Settings:
 
 def stand_ins(settings: Settings, log_name: str | None) -> tuple[StandIn, ...]:
     """What is not in the paper, and what stands for it here."""
+    from wattfold.coordinator.simulation.experiments.stand_in import StandIn
+
     return (
         StandIn(
             name="job log",

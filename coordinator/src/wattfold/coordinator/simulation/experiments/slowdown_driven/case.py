@@ -8,15 +8,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from wattfold.coordinator.policies.slowdown_driven_choice import INFINITE
-from wattfold.coordinator.simulation.experiments.slowdown_driven.settings import (
-    LIMITS,
-    QUICK_JOBS,
-    QUICK_SEEDS,
-    SEEDS,
-    Settings,
-)
+from wattfold.coordinator.simulation.experiments.slowdown_driven.settings import SEEDS
+
+if TYPE_CHECKING:
+    from wattfold.coordinator.simulation.experiments.slowdown_driven.settings import Settings
 
 IDEAL, LIMITED = "ideal", "limited"
 BASELINES = (IDEAL, LIMITED)
@@ -87,6 +84,8 @@ class SlowdownCase:
     @property
     def limit(self) -> float | None:
         """MAX_SLOWDOWN where it is fixed."""
+        from wattfold.coordinator.policies.slowdown_driven_choice import INFINITE
+
         if self.policy in (STATIC, DYNAMIC, WORTH):
             return None
         return float(self.policy) or INFINITE
@@ -105,6 +104,8 @@ class SlowdownCase:
 
     def greater(self) -> list[SlowdownCase]:
         """The same under greater limits, the greatest first."""
+        from wattfold.coordinator.simulation.experiments.slowdown_driven.settings import LIMITS
+
         if self.limit is None:
             return []
         cases = (replace(self, policy=f"{limit:g}") for limit in LIMITS)
@@ -176,6 +177,8 @@ class Plan:
         self, workload: str, passes: str, policy: str, model: str = "ideal"
     ) -> list[SlowdownCase]:
         """A case for every seed; one for a log."""
+        from wattfold.coordinator.simulation.experiments.slowdown_driven.settings import QUICK_JOBS
+
         log = self.logs.get(workload)
         static = policy == STATIC
         return [
@@ -195,4 +198,6 @@ class Plan:
 
 def quick_seeds(quick: bool) -> tuple[int, ...]:
     """Usual seeds of workloads that are drawn."""
+    from wattfold.coordinator.simulation.experiments.slowdown_driven.settings import QUICK_SEEDS
+
     return tuple(range(QUICK_SEEDS if quick else SEEDS))
