@@ -93,7 +93,7 @@ def test_restore_by_command(folder: Path) -> None:
         head.stop()
         done = head.maintain("restore", str(target))
         assert done.returncode == 0, done.stderr
-        assert f"may have run since: {first}" in done.stdout
+        assert f"may have run after the backup: {first}" in done.stdout
         head.start()
         jobs = {job.job_id: job for job in head.client.list_jobs().jobs}
         assert jobs.keys() == {first}

@@ -15,6 +15,7 @@ a clone could not honour, and every command in a test marked ``cold_start``. On 
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import ctypes
 import errno
@@ -31,6 +32,7 @@ import struct
 import subprocess
 import sys
 import threading
+import traceback
 import types
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -425,6 +427,22 @@ def _run_as_source(end: socket.socket) -> NoReturn:
 
 
 def run_clone(run: Callable[[], object]) -> NoReturn:
-    """Run a clone to its end as an interpreter runs a program."""
-    result = run()
-    sys.exit(result if isinstance(result, int) else 0)
+    """Run a clone to its end as an interpreter runs a program, without taking its modules down."""
+    try:
+        result = run()
+        code = result if isinstance(result, int) else 0
+    except SystemExit as end:
+        code = end.code if isinstance(end.code, int) else int(end.code is not None)
+        if isinstance(end.code, str):
+            print(end.code, file=sys.stderr)
+    except KeyboardInterrupt:
+        raise
+    except BaseException:  # noqa: BLE001 - as an interpreter does
+        traceback.print_exc()
+        code = 1
+    threading._shutdown()  # type: ignore[attr-defined]
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(BrokenPipeError, ValueError):
+            stream.flush()
+    os._exit(code)

@@ -77,7 +77,7 @@ def test_no_limit_is_raised_beyond_the_hard_one(plain_agent: AgentProcess) -> No
     [
         ({"umask": 0o1000}, "umask 0o1000 is outside 0..0o777"),
         ({"resource_limits": [common.ResourceLimit(name="as")]}, "limit 'as' is not one of core"),
-        ({"resource_limits": [common.ResourceLimit(name="core")] * 2}, "named twice"),
+        ({"resource_limits": [common.ResourceLimit(name="core")] * 2}, "listed twice"),
     ],
 )
 def test_what_makes_no_sense_is_refused(

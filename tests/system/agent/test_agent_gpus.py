@@ -175,4 +175,4 @@ def test_without_groups_jobs_are_told_only(tmp_path: Path) -> None:
             lambda: running.launch("k", ["true"], OTHER, gpus=["2"]),
             grpc.StatusCode.INVALID_ARGUMENT,
         )
-        assert "there are: 0, 1" in again
+        assert "it has: 0, 1" in again

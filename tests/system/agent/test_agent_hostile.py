@@ -254,7 +254,9 @@ while True:
 """
 
 
-@pytest.mark.parametrize(("script", "sign"), [(CROWD, "connections_refused"), (FLOOD, "flood")])
+@pytest.mark.parametrize(
+    ("script", "sign"), [(CROWD, "connections_refused"), (FLOOD, "messages_flooded")]
+)
 def test_a_job_that_runs_riot_delays_no_other(running, installed, script, sign):
     obedient(running, installed)
     argv = python(installed, script)

@@ -53,7 +53,7 @@ def test_a_node_is_given_back_used_by_another_job_and_taken_again(site: LiveSite
     assert {share.node_id for share in site.job(guest).shares} == {"n1", "n2"}
     sheet = site.wattfold("show", job.id).stdout
     assert "PEs 2 of 6: 110000" in sheet
-    assert "residual on    n1, without cores of its own" in sheet
+    assert "residual on        n1, without own cores" in sheet
     assert site.node(1).job_ids == [guest]
     assert site.node(1).resident_job_ids == [job.id]
     assert f"residual: {job.id}" in site.wattfold("nodes").stdout

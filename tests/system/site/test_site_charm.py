@@ -146,7 +146,7 @@ def test_a_program_that_is_late_is_confined_marked_and_followed_later(site: Live
     sheet = site.wattfold("show", job.id).stdout
     assert "confined by its mask" in sheet
     assert "the program has not reached its next step" in sheet
-    assert "PEs 2 of 2: 11, to change" in site.wattfold("queue").stdout
+    assert "PEs 2 of 2: 11, change pending" in site.wattfold("queue").stdout
     gate.touch()
     assert not job.reach("10", [8, 0]).confined
     site.client.cancel(guest)

@@ -51,9 +51,9 @@ def test_queue_show_and_explain_say_who_runs_and_who_waits(site: LiveSite) -> No
     assert set(queue) == {*running, late}
     places = [queue[job]["shares"][0] for job in running]
     assert {(share["node_id"], share["cpus"]) for share in places} == {("n0", "0-1"), ("n1", "0-1")}
-    wait_until("a reason", lambda: "needs 2 cores" in site.shown(late)["reason"])
+    wait_until("a reason", lambda: "from the 2 cores" in site.shown(late)["reason"])
     explained = site.wattfold("explain", late).stdout
-    assert "Waits: needs 2 cores" in explained
+    assert "Waits: other jobs gain more speed from the 2 cores" in explained
     assert "Free now: 0 cores" in explained
     assert "late" in site.wattfold("queue").stdout
     assert "2 cores" in site.wattfold("explain", running[0]).stdout

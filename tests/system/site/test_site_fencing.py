@@ -73,7 +73,7 @@ def test_a_newer_generation_takes_over(
         assert "obeys another coordinator" in again.stderr
         # The newer one does not know the job and leaves it alone.
         queue = run_command("wattfold", "--coordinator", f"unix:{newer}/c.sock", "nodes")
-        assert "does not know" in queue.stdout
+        assert "which is not in this journal" in queue.stdout
         assert os.path.exists(f"/proc/{pid}")
     finally:
         second.terminate()

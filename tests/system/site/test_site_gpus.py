@@ -49,7 +49,7 @@ def test_watts_of_idle_gpus_and_of_lower_levels_are_everybodys(
     assert site.job(second).state == pb.JOB_STATE_PENDING
     told = site.wattfold("power").stdout
     assert "1 of 2 in use, 150.0 W above their floors" in told
-    assert "1 GPU at 250.0 W, their greatest: 150.0 W" in site.wattfold("explain", whole).stdout
+    assert "1 GPU at 250.0 W, their maximum: 150.0 W" in site.wattfold("explain", whole).stdout
     site.client.cancel(whole)
     site.ended(whole)
     site.running(second)

@@ -52,7 +52,7 @@ def test_levels_are_shown_where_there_are_any(site: LiveSite) -> None:
     levelled = submitted(site, "--nodes", "1", "--cap", "30", "--dram-cap", "3")
     plain = submitted(site, "--nodes", "1")
     site.running(levelled), site.running(plain)
-    assert "3.0 W a node, fixed" in site.wattfold("show", levelled).stdout
+    assert "3.0 W per node, fixed" in site.wattfold("show", levelled).stdout
     assert "DRAM cap" not in site.wattfold("show", plain).stdout
     assert "30.0 W per node, 3.0 W for its DRAM" in site.wattfold("explain", levelled).stdout
     assert "DRAM" not in site.wattfold("explain", plain).stdout

@@ -58,7 +58,7 @@ def test_a_job_waits_for_memory_and_says_so(site: LiveSite) -> None:
     assert f"Waits: {reason}." in site.wattfold("explain", waits).stdout
     sheet = site.wattfold("show", waits).stdout
     assert "200.0 MiB of memory; features big" in sheet
-    assert "memory 112.0 MiB of 512.0 MiB free by watched" in site.wattfold("nodes").stdout
+    assert "memory 112.0 MiB of 512.0 MiB free, limits: watched" in site.wattfold("nodes").stdout
     site.client.cancel(busy)
     assert site.running(waits).shares[0].memory_bytes == 200 << 20
 
@@ -73,8 +73,8 @@ def test_a_job_over_its_memory_has_failed_and_says_why(site: LiveSite) -> None:
 
 def test_what_no_node_has_is_refused(site: LiveSite, tmp_path: Path) -> None:
     for option, value, why in (
-        ("--memory", "1G", "asks for 1 GiB of memory on a node; the most that one has is 512 MiB"),
-        ("--gpus", "3", "asks for 3 GPUs on a node; the most that one has is 2"),
+        ("--memory", "1G", "requests 1 GiB of memory on a node; a node has at most 512 MiB"),
+        ("--gpus", "3", "requests 3 GPUs on a node; a node has at most 2"),
         ("--features", "small", "no node has the feature 'small'"),
     ):
         told = site.wattfold("submit", option, value, "--", "true", cwd=tmp_path, check=None)
@@ -103,7 +103,7 @@ def test_queues_are_listed_and_their_limits_hold(site: LiveSite) -> None:
     assert [queue["name"] for queue in listed] == ["default", "short"]
     assert "short" in site.wattfold("queues").stdout
     told = site.wattfold("submit", "--queue", "short", "--cores", "2", "--", "true", check=None)
-    assert "queue short takes 1 cores at most" in told.stderr
+    assert "queue short allows at most 1 cores" in told.stderr
     gone = site.wattfold("submit", "--queue", "none", "--", "true", check=None)
     assert "no queue 'none'; there are: default, short" in gone.stderr
 

@@ -183,7 +183,7 @@ def test_an_account_that_there_is_not(tmp_path: Path) -> None:
         "wattfold-coordinator", *arguments, "--token-file", str(own), "--token-account", "no-such"
     )
     assert done.returncode == 2
-    assert "token_account = 'no-such': there is no such account" in done.stderr
+    assert "token_account = 'no-such': this account does not exist on this host" in done.stderr
 
 
 def test_a_coordinator_without_the_agents_token(tcp: tuple[str, Path], tmp_path: Path) -> None:

@@ -90,7 +90,9 @@ def test_its_epochs_are_measured_on_a_node_alone(site: LiveSite, tmp_path: Path)
     assert "Stored as 'measured'" in done.stdout
     known = json.loads(site.wattfold("--json", "profiles", "measured").stdout)
     assert [one["gpus"] for one in known["epoch_times"]] == [1, 2]
-    assert site.wattfold("profile", "delete", "measured").stdout.strip().endswith("epochs.")
+    assert (
+        site.wattfold("profile", "delete", "measured").stdout.strip().endswith("the epoch times.")
+    )
     assert "no profile" in site.wattfold("profiles", "measured", check=None).stderr
 
 
@@ -99,7 +101,7 @@ def test_its_epochs_are_measured_on_a_node_alone(site: LiveSite, tmp_path: Path)
     [
         ({"due_at_s": 1e9}, "give a future time"),
         ({"features": ["T4"]}, "no node has the feature 'T4'; available GPU models: V100"),
-        ({"epochs": 2**31}, "at most 10000000 are taken"),
+        ({"epochs": 2**31}, "exceed the limit of 10000000"),
     ],
 )
 def test_what_cannot_be_is_refused(site: LiveSite, spec: dict[str, Any], why: str) -> None:

@@ -199,7 +199,7 @@ def test_another_account_may_not(site: LiveSite, running: str, command: Sequence
 def test_another_account_sees_that_it_is_there_and_no_more(site: LiveSite, running: str) -> None:
     for command in (("queue",), ("show", running), ("watch", "--count", "1")):
         text = as_account(OTHER, site, *command)
-        assert "not yours" in text, command
+        assert "hidden" in text, command
         assert OWNER.pw_name in text, command
         assert SECRET not in text, command
     for command in (("queue",), ("queue", "--all"), ("show", running), ("watch", "--count", "1")):

@@ -125,6 +125,9 @@ def parse_script(words: list[str]) -> None:
     for module in re.findall(r"-m (wattfold\.[\w.]+)", text):
         [place] = ROOT.glob(f"*/src/{module.replace('.', '/')}")
         text += "".join(path.read_text(encoding="utf-8") for path in place.glob("*.py"))
+    if script.name == "bench":
+        benchmarks = [ROOT / "scripts" / "benchmarks" / f"{word}.py" for word in words[1:]]
+        text += "".join(path.read_text("utf-8") for path in benchmarks if path.exists())
     options = [word.partition("=")[0] for word in words[1:] if word.startswith("--")]
     assert [option for option in options if option not in text] == []
 

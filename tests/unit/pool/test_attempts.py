@@ -120,7 +120,7 @@ def test_the_scheduler_hears_of_it_as_an_end_and_a_submission() -> None:
 
 def test_a_counted_run_without_a_rule_refuses_pre_emption() -> None:
     steps = (0, [(0, 1, CAP)]), (4, [(0, 0, CAP)])
-    with pytest.raises(SimulationError, match="no rule"):
+    with pytest.raises(SimulationError, match="without a rule"):
         simulate(table((0, 1, 10)), MACHINE, Script(*steps), FULL)
 
 

@@ -174,11 +174,11 @@ def test_unlike_floors_scale_to_what_fits():
     ("parts", "said"),
     [
         ([Parts(0, [0], 5, FULL_W), Parts(1, [0], 4, FULL_W)], "has 8 cores, of which 9 are held"),
-        ([Parts(0, [0, 0], 4, FULL_W)], "named twice"),
-        ([Parts(0, [-1], 4, FULL_W)], "that are none"),
-        ([Parts(0, [4], 4, FULL_W)], "that are none"),
+        ([Parts(0, [0, 0], 4, FULL_W)], "listed twice"),
+        ([Parts(0, [-1], 4, FULL_W)], "do not exist"),
+        ([Parts(0, [4], 4, FULL_W)], "do not exist"),
         ([Parts(0, [0], 0, FULL_W)], "without a core"),
-        ([Parts(0, [0], 4, FULL_W), Parts(0, [0], 0, FULL_W)], "left without a core"),
+        ([Parts(0, [0], 4, FULL_W), Parts(0, [0], 0, FULL_W)], "without a core"),
     ],
 )
 def test_what_cannot_be_is_no_decision(parts: list[Parts], said: str):
@@ -188,7 +188,7 @@ def test_what_cannot_be_is_no_decision(parts: list[Parts], said: str):
 
 def test_numbers_of_nodes_are_refused_where_they_say_too_little():
     on = machine(nodes(2, 8), nodes(2, 4))
-    with pytest.raises(SimulationError, match="where they differ"):
+    with pytest.raises(SimulationError, match="although nodes differ"):
         run(table((0, 1, 10)), (0, [(0, 1, FULL_W)]), on=on)
 
 
@@ -271,7 +271,7 @@ def test_a_level_that_packages_cannot_be_held_at_is_charged_as_their_least():
 
 
 def test_nodes_with_names_are_charged_no_restarts() -> None:
-    said = "whole like nodes are counted: not under told here"
+    said = "only where whole identical nodes are counted, not under"
     with pytest.raises(ValueError, match=said):
         simulate(
             table((0, 1, 10)), machine(), Told(), Budget.constant(machine().full_uw), restart_ns=S

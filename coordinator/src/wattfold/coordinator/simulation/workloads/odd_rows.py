@@ -145,7 +145,7 @@ class OddRowReport:
             f"{count} by {rule.value} ({MEANINGS[rule][0]}), first in line {self.lines(rule)[0]}"
             for rule, count in dropped.most_common(2)
         )
-        return f"all {self.data_lines} rows were odd and dropped: {found}"
+        return f"all {self.data_lines} rows were invalid and were dropped: {found}"
 
     def dropped_lines(self) -> set[int]:
         """Lines that gave no job."""
