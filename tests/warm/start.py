@@ -19,6 +19,7 @@ import atexit
 import contextlib
 import ctypes
 import errno
+import faulthandler
 import importlib
 import inspect
 import os
@@ -52,6 +53,7 @@ COMMANDS = {
 """Console scripts and their functions in ``wattfold.commands``."""
 AGENT_CODE = "from wattfold.nodeagent.app import main; main()"
 CLI = "wattfold.coordinator.cli.main"
+DEMO = ["-X", "faulthandler", "-m", "wattfold.coordinator.demo"]
 WORKER = "wattfold.coordinator.solvers.worker_process"
 MODULES = (
     "wattfold.commands",
@@ -232,6 +234,8 @@ def entry(argv: Sequence[str]) -> Callable[[], object] | None:
         return None
     if words[1:3] == ["-c", AGENT_CODE]:
         return lambda: _run_code(["-c", *words[3:]])
+    if words[1:5] == DEMO:
+        return lambda: _run_demo(words[5:])
     if words[1:3] == ["-m", CLI]:
         return lambda: _run([words[0], *words[3:]], "wattfold")
     if words[1:4] == ["-P", "-m", WORKER]:
@@ -247,6 +251,11 @@ def _run(argv: list[str], function: str) -> object:
 def _run_code(argv: list[str]) -> object:
     sys.argv = argv
     return importlib.import_module("wattfold.nodeagent.app").main()
+
+
+def _run_demo(words: list[str]) -> object:
+    faulthandler.enable()
+    return _run_module([DEMO[-1], *words])
 
 
 def _run_module(words: list[str]) -> object:
@@ -338,10 +347,16 @@ def _become(request: Request, fds: Sequence[int], end: socket.socket) -> Callabl
         setattr(sys, f"__{stream}__", made)
     run = entry(request.argv)
     assert run is not None
-    if Path(request.argv[0]).name == "wattfold-coordinator":
+    if _starts_commands(request.argv):
         _add_source()
     signal.pthread_sigmask(signal.SIG_SETMASK, request.signals)
     return run
+
+
+def _starts_commands(argv: Sequence[str]) -> bool:
+    """Whether a command starts other commands of the product: workers, or a whole site."""
+    coordinator = Path(argv[0]).name == "wattfold-coordinator"
+    return coordinator or "reproduce" in argv[1:4] or list(argv[1:5]) == DEMO
 
 
 def _place(fds: Sequence[int], numbers: Sequence[int]) -> None:
@@ -405,7 +420,7 @@ def _prctl(option: int, *arguments: int) -> int:
 
 
 def _add_source() -> None:
-    """Give a coordinator a source for its worker processes, before it has a thread."""
+    """Give a clone a source for the commands that it starts, before it has a thread."""
     global _source, _enabled, _source_environment
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     if os.fork() == 0:

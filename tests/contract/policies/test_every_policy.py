@@ -12,7 +12,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from effort import examples
 from hypothesis import given, settings
@@ -433,14 +432,13 @@ def simulated(entry: registry.Entry, source: WorkloadSource, budget: Budget) -> 
 
 @every_entry
 @pytest.mark.parametrize("profiles", [True, False], ids=["profiles", "logged"])
-def test_a_pool_keeps_its_budget_and_ends_all_jobs_alike_each_time(
-    entry: registry.Entry, profiles: bool
-) -> None:
+def test_a_pool_keeps_its_budget_and_ends_all_jobs(entry: registry.Entry, profiles: bool) -> None:
+    """That a second run is equal is tested with the bytes of its files (``unit/runs``)."""
     if entry.family.needs_profiles and not profiles:
         pytest.skip("it needs profiles")
     jobs = WorkloadSource(model="poisson", jobs=40, load=1.5, profiles=profiles, cut_sizes=True)
     budget = Budget.constant((MACHINE.full_uw + MACHINE.idle_total_uw) // 2)
-    first, second = (simulated(entry, jobs, budget) for _ in range(2))
+    first = simulated(entry, jobs, budget)
     assert first.policy == entry.variant.simulator_name
     assert (first.series.committed_uw <= first.series.budget_uw).all()
     assert first.over_budget_ns == 0
@@ -448,8 +446,6 @@ def test_a_pool_keeps_its_budget_and_ends_all_jobs_alike_each_time(
     assert (first.columns.end_ns > 0).all()
     assert (first.columns.first_size >= first.jobs.size_min).all()
     assert first.peak_committed_uw > MACHINE.idle_total_uw
-    for name in ("start_ns", "end_ns", "first_size", "energy_uj"):
-        assert np.array_equal(getattr(first.columns, name), getattr(second.columns, name))
 
 
 @every_entry

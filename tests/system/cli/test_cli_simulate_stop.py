@@ -121,7 +121,7 @@ def test_a_killed_run_goes_on_from_its_last_checkpoint(tmp_path: Path) -> None:
 
 
 def test_ctrl_c_stops_several_runs_and_all_of_them_go_on(tmp_path: Path) -> None:
-    words = (*LONG, "--jobs=25000", "--policy=easy", "--policy=fcfs", "--workers=2")
+    words = (*LONG, "--jobs=16000", "--policy=easy", "--policy=fcfs", "--workers=2")
     expected = whole_run(tmp_path / "whole", words)
     folder = tmp_path / "stopped"
     names = ("easy-seed0", "fcfs-seed0")

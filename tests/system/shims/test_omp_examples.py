@@ -17,9 +17,9 @@ pytestmark = pytest.mark.system
 RESIZES = 200
 # About 1 s of one core each: much longer than 200 resizes take.
 EXAMPLES = {
-    "jacobi": ("512", "4000"),
+    "jacobi": ("512", "2500"),
     "md": ("300", "1500"),
-    "stream": ("8", "300"),
+    "stream": ("8", "200"),
     "compute": ("1000",),
     "progress": ("800",),
 }

@@ -57,8 +57,7 @@ def test_it_ends_with_a_table_and_a_picture(demo: subprocess.Popen[str], tmp_pat
     ("when", "number"),
     [
         ("1. Calibrating", signal.SIGINT),
-        ("measuring profiles", signal.SIGTERM),
-        ("2. parm-wse", signal.SIGINT),
+        ("2. parm-wse", signal.SIGTERM),
     ],
 )
 def test_it_is_interrupted(

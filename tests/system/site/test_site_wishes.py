@@ -14,7 +14,7 @@ from wattfold.v1 import coordinator_pb2 as pb
 def test_cores_follow_what_the_program_asks_for(start_site: Callable[..., LiveSite]) -> None:
     site = start_site(nodes=1, cpu_share=0.8)
     job_id = site.submit(
-        [str(EXAMPLES / "evolving"), "2", "1300"],
+        [str(EXAMPLES / "evolving"), "2", "2000"],
         kind=pb.JOB_KIND_EVOLVING,
         size_min=1,
         size_max=2,
