@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 import pytest
-from system.site.live_site import CPUS, LiveSite, built, site_plan
+from system.site.live_site import CPUS, LiveSite, built, site_plan, wait_until
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -34,4 +34,4 @@ def start_site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..
         site.stop()
     for site in started:
         site.check_record()
-        assert not site.processes()
+        wait_until("all processes have ended", lambda site=site: not site.processes())

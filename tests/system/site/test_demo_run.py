@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from system.site.live_site import EXAMPLES, MARK, SHIM, built, processes_of
+from system.site.live_site import EXAMPLES, MARK, SHIM, built, processes_of, wait_until
 
 PNG = b"\x89PNG\r\n\x1a\n"
 
@@ -50,7 +50,7 @@ def test_it_ends_with_a_table_and_a_picture(demo: subprocess.Popen[str], tmp_pat
     for name in ("jacobi", "md", "stream", "compute"):
         assert name in text
     assert (tmp_path / "out" / "demo.png").read_bytes().startswith(PNG)
-    assert not processes_of(tmp_path)
+    wait_until("all processes have ended", lambda: not processes_of(tmp_path))
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,7 @@ def test_it_is_interrupted(
     assert demo.returncode == 130, seen + rest
     assert "Interrupted: everything was stopped and all limits are restored." in rest
     assert "Traceback" not in rest
-    assert not processes_of(tmp_path)
+    wait_until("all processes have ended", lambda: not processes_of(tmp_path))
 
 
 def read_until(process: subprocess.Popen[str], text: str, deadline_s: float = 400.0) -> str:

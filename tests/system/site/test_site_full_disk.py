@@ -49,7 +49,7 @@ def disk_site(tmp_path: Path) -> Iterator[LiveSite]:
     site = LiveSite(site_plan(nodes=1), tmp_path / "logs")
     yield site
     site.stop()
-    assert not site.processes()
+    wait_until("all processes have ended", lambda: not site.processes())
 
 
 def test_the_journal_has_no_room(disk_site: LiveSite, tmp_path: Path) -> None:

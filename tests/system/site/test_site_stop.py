@@ -55,7 +55,7 @@ def test_nothing_is_left(site: LiveSite, number: signal.Signals) -> None:
         site.running(job_id)
     before = [site.limits_uw(index) for index in range(2)]
     stop_all(site, number)
-    assert not site.processes()
+    wait_until("all processes have ended", lambda: not site.processes())
     after = [site.limits_uw(index) for index in range(2)]
     assert after != before
     write_limits(site, package=40.0, dram=4.0)
@@ -95,4 +95,4 @@ def test_a_job_that_does_not_want_to_end(site: LiveSite) -> None:
     site.client.cancel(job_id)
     assert site.ended(job_id).state == pb.JOB_STATE_CANCELLED
     stop_all(site, signal.SIGTERM)
-    assert not site.processes()
+    wait_until("all processes have ended", lambda: not site.processes())

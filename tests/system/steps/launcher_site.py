@@ -95,7 +95,7 @@ class LauncherSite(LiveSite):
     def check_end(self) -> None:
         """Nothing of the site is left, and the budget was kept."""
         self.check_record()
-        assert not self.processes()
+        wait_until("all processes have ended", lambda: not self.processes())
 
 
 def _named(pids: list[int], name: str) -> list[int]:

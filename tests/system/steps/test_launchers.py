@@ -128,7 +128,7 @@ def test_a_step_host_that_is_killed_takes_the_job_along(site: LauncherSite, mpi:
     # Who is heard of first: the step host, or a launcher that has lost its remote shell.
     assert (
         "the step host on n1 ended before the launcher" in job.message
-        or "wattfold-rsh: the connection to n1 broke" in site.errors(job_id)
+        or "wattfold-rsh: the connection to n1 was lost" in site.errors(job_id)
     )
     site.gone(mpi.program.name)
 
