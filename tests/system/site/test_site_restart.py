@@ -224,7 +224,7 @@ def test_a_job_on_cores_is_restarted_on_another_node(site: LiveSite, tmp_path: P
         size_max=2,
         snapshot_signal=signal.SIGUSR1,
     )
-    wait_until("its start", began.exists)
+    wait_until("its start", lambda: began.exists() and began.read_text().endswith("\n"))
     before = site.running(job_id)
     size = 3 - before.size
     pid = int(began.read_text().split()[0])
