@@ -28,7 +28,7 @@ WORDS_MAX = 35
 CLAUSES_MAX = 2
 """Relative pronouns in a sentence."""
 MESSAGE_WORDS = 4
-"""A string literal with at least so many words counts as a message."""
+"""A string literal with at least this many words counts as a message."""
 RECORDS_PER_1000 = 3.0
 RECORDS = "docs/adr/"
 SOURCES = ("coordinator/src", "nodeagent/src", "runtime_shims", "proto/src")

@@ -73,7 +73,7 @@ _LIMITS = sorted({getattr(resource, name) for name in dir(resource) if name.star
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """A process to become. Its descriptors travel beside it, in the order of ``numbers``."""
+    """A process to become. Its descriptors travel with it, in the order of ``numbers``."""
 
     argv: Sequence[str]
     cwd: str

@@ -73,7 +73,7 @@ def test_the_budget_is_kept_while_the_coordinator_is_killed(site: LiveSite) -> N
 def test_a_budget_set_by_hand_outlives_the_coordinator(site: LiveSite) -> None:
     since_s = time.time()
     site.wattfold("budget", "set", "100W", "--deadline", "5s")
-    # The caps of the jobs that have just ended may still be on their way down.
+    # The caps of the jobs that have just ended may still be falling.
     site.lowered.append((since_s, time.time() + 5.0))
     site.coordinator.kill()
     site.coordinator.wait()
