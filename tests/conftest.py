@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import multiprocessing.util
+import os
 import signal
 import sys
 from collections.abc import Iterator
@@ -24,17 +26,34 @@ settings.register_profile(
 )
 settings.load_profile("wattfold")
 
-# A shell that starts the tests in the background has SIGINT and SIGQUIT ignored, and every program
-# they start would inherit that: Ctrl-C is tested as on a terminal, wherever the tests run.
+# A shell that starts the tests in the background has SIGINT and SIGQUIT ignored, nohup has SIGHUP,
+# and every program they start would inherit that: Ctrl-C is tested as on a terminal everywhere.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 if signal.getsignal(signal.SIGQUIT) is signal.SIG_IGN:
     signal.signal(signal.SIGQUIT, signal.SIG_DFL)
 
+# What commands print is compared as it is without a terminal, whichever terminal starts the tests.
+for name in ("COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE"):
+    os.environ.pop(name, None)
+
 start.enable()
 
-FOLDERS = ("system", "trust", "property", "simulation", "contract", "unit")
+FOLDERS = ("system", "trust", "found", "believes", "property", "simulation", "contract", "unit")
 """Folders of long tests first, so that no worker waits for a long file at the end."""
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """Let no search for garbage go through modules and tests, which are there to the end."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 @pytest.hookimpl(trylast=True)

@@ -5,10 +5,10 @@
     wattfold submit --cores 1-2 --mode map -- python -m wattfold.shims.charm_start --charm4py \\
         blocks.py 400
 
-Every block works out its cells from their neighbours, the blocks exchange their borders, and after
-each step they may move. Prints a line whenever they have moved (the step, and how many blocks are
-on every PE), and at the end the heat in the rod. That and the checksum do not depend on how many
-PEs there were, nor when: all numbers are whole.
+In every step, the blocks exchange their borders and compute their cells from the neighboring cells.
+After a step they may move. The program prints a line after each move (the step, and the number of
+blocks on every PE), and at the end the heat in the rod and a checksum. The results do not depend on
+the number of PEs over time, because all numbers are integers.
 """
 
 import time
@@ -22,7 +22,7 @@ HOT = 1 << 40
 
 
 class Block(MappedChare, Chare):
-    """Some cells of the rod; what it has is all it takes along."""
+    """Some cells of the rod. Its attributes move with it."""
 
     def __init__(self, blocks, cells):
         self.blocks = blocks
@@ -31,11 +31,11 @@ class Block(MappedChare, Chare):
             self.cells[cells // 2] = HOT
 
     def borders(self):
-        """Its outermost cells."""
+        """Return its outermost cells."""
         return self.cells[0], self.cells[-1]
 
     def step(self, borders):
-        """Every cell keeps half of its heat and gives a quarter to each neighbour."""
+        """Let every cell keep half of its heat and give a quarter to each neighbor."""
         here = self.thisIndex[0]
         left = borders[here - 1][1] if here else 0
         right = borders[here + 1][0] if here + 1 < self.blocks else 0
@@ -46,7 +46,7 @@ class Block(MappedChare, Chare):
         ]
 
     def sums(self, done):
-        """Adds up its heat, and where it is."""
+        """Contribute its heat and its position to the sums."""
         first = self.thisIndex[0] * len(self.cells)
         heat = sum(self.cells)
         where = sum((first + at) * value for at, value in enumerate(self.cells) if value)
@@ -54,7 +54,7 @@ class Block(MappedChare, Chare):
 
 
 class Counter(Chare):
-    """Counts, on every PE, what is really there."""
+    """Counter, on every PE, of the chares that are there."""
 
     def count(self, array):
         return len(charm.arrays[array])

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""A small net that learns to add up, with numpy alone: what `wattfold.training` does for a program.
+"""Training of a small network to add numbers, with numpy: an example of `wattfold.training`.
 
     python train_numpy.py --epochs 40 --out losses.txt
     wattfold submit --epochs 40 --resize restart -- python train_numpy.py --out losses.txt
 
-Writes the losses of all epochs and a digest of the weights. They do not depend on how often the
-program was ended and started again in between.
+The program writes the losses of all epochs and a digest of the weights. They do not depend on the
+number of restarts.
 """
 
 import argparse
@@ -20,7 +20,7 @@ HIDDEN, BATCH, RATE, DROPPED = 32, 64, 0.01, 0.1
 
 
 def train(training: Training, samples: int) -> tuple[list[float], str]:
-    """The loss of every epoch, and a digest of the weights."""
+    """Return the loss of every epoch, and a digest of the weights."""
     data = np.random.default_rng(1).normal(size=(samples, 8))
     goal = data.sum(axis=1, keepdims=True)
     rng = np.random.default_rng(2)
@@ -42,7 +42,7 @@ def train(training: Training, samples: int) -> tuple[list[float], str]:
 
 
 def main() -> None:
-    """Trains as the command line says."""
+    """Train with the options of the command line."""
     options = argparse.ArgumentParser(description="Train a small network to add up eight numbers.")
     options.add_argument(
         "--epochs", type=int, help="Number of epochs. Default: the variable WATTFOLD_EPOCHS."

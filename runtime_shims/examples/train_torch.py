@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""A small LSTM that learns the next byte of a text, with PyTorch (1.13 or newer).
+"""Training of a small LSTM to predict the next byte of a text, with PyTorch (1.13 or newer).
 
     python train_torch.py --epochs 20 --text some.txt --out losses.txt
     wattfold submit --gpus 1 --epochs 20 --resize restart -- python train_torch.py --text some.txt
 
-As train_numpy.py: the losses do not depend on how often the program was started.
+As in train_numpy.py, the losses do not depend on the number of restarts.
 """
 
 import argparse
@@ -20,7 +20,7 @@ LENGTH, BATCH, WIDTH = 32, 16, 32
 
 
 class NextByte(nn.Module):
-    """Of the bytes so far, how likely each one is to be the next."""
+    """LSTM that predicts the probabilities of the next byte from the bytes so far."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -30,13 +30,13 @@ class NextByte(nn.Module):
         self.out = nn.Linear(WIDTH, 256)
 
     def forward(self, text: torch.Tensor) -> torch.Tensor:
-        """Logits, one row a byte."""
+        """Return logits, one row per byte."""
         hidden, _ = self.lstm(self.embed(text))
         return self.out(self.drop(hidden))
 
 
 def train(training: Training, text: bytes, device: str) -> tuple[list[float], str]:
-    """The loss of every epoch, and a digest of the weights."""
+    """Return the loss of every epoch, and a digest of the weights."""
     torch.manual_seed(1)
     count = len(text) // (LENGTH + 1)
     rows = torch.tensor(list(text[: count * (LENGTH + 1)])).view(count, LENGTH + 1)
@@ -63,7 +63,7 @@ def train(training: Training, text: bytes, device: str) -> tuple[list[float], st
 
 
 def main() -> None:
-    """Trains as the command line says."""
+    """Train with the options of the command line."""
     options = argparse.ArgumentParser(
         description="Train a small network to predict the next byte of a text."
     )

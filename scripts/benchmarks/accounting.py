@@ -1,9 +1,9 @@
-"""Measures what the agent's look at the threads of its jobs costs. Not a test.
+"""Measure the cost of the agent's scans of the threads of its jobs. Not a test.
 
     python scripts/benchmarks/accounting.py [--jobs 10] [--threads 50]
 
-A look without and with context switches, finding the processes by /proc, and how often the agent
-then looks so that all of it stays below its share of one core.
+Prints the CPU time of a scan without and with context switches, and of the search for processes in
+/proc. Also prints the scan interval that keeps the agent below its share of one core.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ import time
 from collections.abc import Callable
 
 from wattfold.contract.units import NS_PER_MS, NS_PER_S
-from wattfold.nodeagent.adapters import procfs
-from wattfold.nodeagent.adapters.thread_scan import KeptFiles, ThreadScanner
-from wattfold.nodeagent.service.accounting import THREAD_PACE
+from wattfold.nodeagent.adapters.jobs import procfs
+from wattfold.nodeagent.adapters.jobs.thread_scan import KeptFiles, ThreadScanner
+from wattfold.nodeagent.service.jobs.accounting import THREAD_PACE
 
 ROUNDS = 20
 SHARE_MAX = 0.5
@@ -36,7 +36,7 @@ sys.stdin.read()
 
 
 def cost_ns(look: Callable[[], object]) -> int:
-    """CPU time of one look, after one that opens the files."""
+    """CPU time of one scan, after a first scan that opens the files."""
     look()
     start_ns = time.thread_time_ns()
     for _ in range(ROUNDS):

@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
-"""What an agent costs and how fast it caps: a real agent process, asked over its socket.
+"""Measure the cost of an agent and its delay in setting caps, on a real agent process.
 
-Two trees: *files*, plain files of four packages with DRAM (the adapter and the service alone), and
-*emulated*, the agent's own emulated hardware, whose firmware works inside the agent. *Idle* means
-as in service: sampling at 10 Hz, a lease renewed, telemetry sent at 1 Hz, no job. CPU time is the
-scheduler's own count of all threads. A cap counts as applied when the agent has written it and read
-it back; the averaging window of the hardware comes on top and is not the agent's.
+The benchmark uses two zone trees. *files* has plain files of four packages with DRAM: the adapter
+and the service alone. *emulated* is the agent's own emulated hardware, whose firmware runs inside
+the agent. *Idle* means as in service: sampling at 10 Hz, a renewed lease, telemetry at 1 Hz, no
+job. CPU time is the scheduler's own count of all threads. A cap counts as applied when the agent
+has written it and read it back. The averaging window of the hardware is not included.
 
     scripts/benchmarks/agent.py [--idle 20] [--changes 5000] [--json]
 
-Ends with 1 if a target is missed. Figures depend on what else runs: the load is printed.
+Exits with status 1 if a target is missed. Values depend on other load, which is printed.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ CAPS_UW = (60_000_000, 80_000_000)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """One figure, with its target; 0 for none."""
+    """A measured value with its target; 0 = no target."""
 
     tree: str
     what: str
@@ -65,7 +65,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Running:
-    """An agent that serves."""
+    """A running agent."""
 
     tree: str
     pid: int
@@ -95,7 +95,7 @@ def _arguments() -> argparse.Namespace:
 
 @contextlib.contextmanager
 def _agent(tree: str) -> Iterator[Running]:
-    # Zones and sockets are never on a disk, whose file system makes replacing a number slow.
+    # Zones and sockets are never on a disk, whose file system slows down replacing a number.
     memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
     with tempfile.TemporaryDirectory(prefix="wattfold-bench-", dir=memory) as folder:
         root = Path(folder)
@@ -121,7 +121,7 @@ def _agent(tree: str) -> Iterator[Running]:
 
 
 def _files(root: Path) -> Path:
-    """Four packages of a Xeon Platinum 8260 with DRAM, as the kernel shows them."""
+    """Files of four packages of a Xeon Platinum 8260 with DRAM, as the kernel shows them."""
     for package in range(4):
         zone = root / f"intel-rapl:{package}"
         _zone(zone, f"package-{package}", 165_000_000, 262_143_328_850)
@@ -153,7 +153,7 @@ def _zone(path: Path, name: str, limit_uw: int, range_uj: int) -> None:
 
 
 class _Client:
-    """Commands of one coordinator, each with an id of its own."""
+    """Commands of one coordinator, each with its own id."""
 
     def __init__(self, channel: grpc.aio.Channel) -> None:
         self.stub = node_agent_pb2_grpc.NodeAgentStub(channel)
@@ -167,7 +167,7 @@ class _Client:
         await self.stub.RenewLease(request, timeout=30)
 
     async def change(self, zones: list[str], cap_uw: int) -> None:
-        """Sets caps; raises unless all are enforced as asked."""
+        """Set caps. Raises an error unless all are enforced as requested."""
         caps = [pb.ZoneCap(name=name, cap_uw=cap_uw) for name in zones]
         request = pb.SetCapsRequest(header=self._header(), caps=caps)
         answer = await self.stub.SetCaps(request, timeout=30)
@@ -206,7 +206,7 @@ async def _idle(running: Running, client: _Client, seconds: float) -> list[Row]:
     renewing.cancel()
     stream.cancel()
     memory = _memory_mb(running.pid)
-    # The emulated hardware is no part of an agent in service.
+    # The emulated hardware is not part of an agent in service.
     busy_most = IDLE_PERCENT_MAX if running.tree == "files" else 0
     guard = sum(_memory_mb(child) for child in _children(running.pid))
     return [

@@ -1,16 +1,17 @@
 #!/usr/bin/env python3
-"""How long the Lagrangian allocator takes, its certified gap, and how much longer others take.
+"""Measure the time and certified gap of the Lagrangian allocator, and the time of other solvers.
 
-Random planning rounds of ten families (`instances.FAMILIES`; job arrays among them): 200 jobs x 48
-options (8 sizes, 6 caps), and 10,000 jobs x 48. GLPK and HiGHS solve some of the small rounds to
-the same gap in the same run, for two seconds at most: where they end by that, a ratio is a lower
-limit. Of GLPK the search is timed, as it says itself, and building the model in Pyomo apart; HiGHS
-likewise without its preparation. Every plan is checked in integers. Rounds over unlike nodes
-(`instances.UNLIKE_NODES`) are shown beside the others and have no target.
+The problems are random planning rounds of ten families (`instances.FAMILIES`; job arrays among
+them): 200 jobs x 48 options (8 sizes, 6 caps), and 10,000 jobs x 48. GLPK and HiGHS solve some of
+the small rounds to the same gap in the same run, for at most two seconds. If this limit ends them,
+a ratio is a lower bound. For GLPK, only the search counts, as GLPK reports it, and building the
+model in Pyomo is separate. HiGHS is measured likewise, without its preparation. Every plan is
+checked in integers. Rounds over heterogeneous nodes (`instances.UNLIKE_NODES`) are listed too and
+have no target.
 
 Targets: 200 jobs within 5 ms at the median of every family's calls and 25 ms at worst, 10,000 jobs
-within 100 ms at the median, a certified gap of at most 0.1 % in all. Exits with 1 when one is
-missed.
+within 100 ms at the median, a certified gap of at most 0.1 % in all. Exits with status 1 if a
+target is missed.
 
     scripts/benchmarks/allocator.py [--seeds 5] [--others 1] [--large 10000] [--json]
 """
@@ -29,27 +30,27 @@ from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 
-from wattfold.coordinator.solvers import glpk, glpk_engine, highs, lagrangian
-from wattfold.coordinator.solvers.glpk import GlpkOptions
-from wattfold.coordinator.solvers.instances import FAMILIES, UNLIKE_NODES, Variant, draw
-from wattfold.coordinator.solvers.lagrangian import LagrangianOptions
-from wattfold.coordinator.solvers.problem import Problem, Solution, check
+from wattfold.coordinator.solvers.allocator import glpk, glpk_engine, highs, lagrangian
+from wattfold.coordinator.solvers.allocator.glpk import GlpkOptions
+from wattfold.coordinator.solvers.allocator.instances import FAMILIES, UNLIKE_NODES, Variant, draw
+from wattfold.coordinator.solvers.allocator.lagrangian import LagrangianOptions
+from wattfold.coordinator.solvers.allocator.problem import AllocationProblem, Solution, check
 
 GAP = 1e-3
 ROUNDING = 1e-9
-"""What a gap may be off by: the sum of the values is added up in another order."""
+"""Tolerance of the gap, because the values are summed in another order."""
 SMALL = 200
 TARGET_MS = {SMALL: 5.0, 10_000: 100.0}
-"""Of the median call of the slowest family."""
+"""Target for the median call of the slowest family."""
 WORST_MS = {SMALL: 25.0}
-"""Of the longest call of all."""
+"""Target for the longest call of all."""
 LIMIT_S = 2.0
-"""Of each call, that the whole ends in two minutes."""
+"""Limit of each call, so that the whole run ends in two minutes."""
 NO_TARGET = frozenset(variant.name for variant in UNLIKE_NODES)
 FAR = 4.0
-"""A first call within this part of its target, or that far beyond, settles the matter."""
+"""A first call faster or slower than its target by this factor settles the verdict."""
 FEW = 3
-"""Repeats where it does."""
+"""Number of repeats after such a first call."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +68,10 @@ class Row:
     worst_ms: float
     gap: float
     build_ms: float
-    """Laying out before the search, median; in the other times but those of GLPK and HiGHS."""
+    """Median time of building the model before the search.
+
+    The other times include it, except for GLPK and HiGHS.
+    """
 
 
 def main() -> int:
@@ -90,7 +94,7 @@ def main() -> int:
 
 
 def exit_status(rows: Sequence[Row]) -> int:
-    """1 when a target is missed."""
+    """Return 1 if a target was missed."""
     return 0 if all(one["met"] for one in _verdicts(rows)) else 1
 
 
@@ -138,12 +142,12 @@ def _large(variant: Variant, seed: int, jobs: int, repeats: int) -> Row:
     return _measure(problem, variant, seed, "lagrangian", repeats, lambda: _within_gap(problem))
 
 
-def _within_gap(problem: Problem) -> Solution:
+def _within_gap(problem: AllocationProblem) -> Solution:
     return lagrangian.solve(problem, LagrangianOptions(gap=GAP, time_limit_s=LIMIT_S))
 
 
 def _measure(
-    problem: Problem,
+    problem: AllocationProblem,
     variant: Variant,
     seed: int,
     solver: str,
@@ -178,7 +182,7 @@ def _measure(
 
 
 def _far(jobs: int, taken_ms: Sequence[float]) -> bool:
-    """Whether more calls cannot change which side of the target these are on."""
+    """Whether more calls cannot change the verdict."""
     target_ms = WORST_MS.get(jobs, TARGET_MS.get(jobs, float("inf")))
     return max(taken_ms) * FAR < target_ms or min(taken_ms) > FAR * target_ms
 
@@ -192,7 +196,7 @@ def _median_ms(rows: Sequence[Row], jobs: int, solver: str, variant: str = "") -
 
 
 def _ratios(rows: Sequence[Row]) -> dict[str, float]:
-    """Time of another solver's search over time of the allocator, medians, at the same gap."""
+    """Median search time of other solvers over the allocator's median time, at the same gap."""
     shared = {(row.variant, row.seed) for row in rows if row.solver == "glpk"}
     rows = [row for row in rows if (row.variant, row.seed) in shared]
     ours = _median_ms(rows, SMALL, "lagrangian")

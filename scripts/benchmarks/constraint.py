@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""A plan for 10,000 jobs that wait, beside the one in order of walltime.
+"""Measure plans for 10,000 waiting jobs against the plan in order of walltime.
 
-Jobs of units wait for 64 unlike nodes of 16 cores (half of them with two GPUs, half with twice the
-memory), queues promise three waiting times: all jobs different; arrays of a hundred equal ones; few
-wide ones among many small. Ours is a whole call of `constraint` in the service, all views given,
-once its lists are compiled. Targets: 5 s of CPU, and at most 0.85 of the objective that the list by
-walltime comes to (published: a loss on 700 jobs, 2441 against 854).
+Jobs of units wait for 64 heterogeneous nodes of 16 cores: half of them have two GPUs, and half have
+twice the memory. Queues promise three waiting times. There are three kinds of queues: all jobs
+different, arrays of a hundred equal jobs, and few wide jobs among many small jobs. A measurement is
+a whole call of `constraint` in the service, with all views, once its lists are compiled. Targets: 5
+s of CPU time, and at most 0.85 of the objective of the list by walltime (published: a loss on 700
+jobs, 2441 against 854).
 
     scripts/benchmarks/constraint.py [--waiting 10000] [--seeds 2]
 """
@@ -21,19 +22,19 @@ from unittest import mock
 
 from wattfold.contract.ids import JobId
 from wattfold.contract.units import NS_PER_S
-from wattfold.coordinator.core.job import JobKind, JobSpec, SizeUnit
-from wattfold.coordinator.core.plan import JobView, Plan, Snapshot
-from wattfold.coordinator.core.queue import Waits
-from wattfold.coordinator.core.spread import Spread
-from wattfold.coordinator.policies import constraint_search, registry
-from wattfold.coordinator.simulation.pool.named_scheduler import node_view
-from wattfold.coordinator.simulation.pool.node_machine import NodeClass
-from wattfold.coordinator.simulation.runs.schedulers import ready_of
+from wattfold.coordinator.core.model.job import JobKind, JobSpec, SizeUnit
+from wattfold.coordinator.core.model.plan import JobView, Plan, Snapshot
+from wattfold.coordinator.core.model.queue import Waits
+from wattfold.coordinator.core.model.spread import Spread
+from wattfold.coordinator.policies import registry
+from wattfold.coordinator.policies.constraint import search as constraint_search
 from wattfold.coordinator.solvers.lists import planner
 from wattfold.coordinator.solvers.lists.arrays import arrays_of
 from wattfold.coordinator.solvers.lists.choice import lister
-from wattfold.coordinator.solvers.lists.problem import Plan as ListPlan
-from wattfold.coordinator.solvers.lists.problem import Problem
+from wattfold.coordinator.solvers.lists.problem import QueuePlan, QueueProblem
+from wattfold.simulator.engine.named_scheduler import node_view
+from wattfold.simulator.engine.node_machine import NodeClass
+from wattfold.simulator.runs.schedulers import ready_of
 
 CPU_S, SHARE = 5.0, 0.85
 GIB = 1 << 30
@@ -42,11 +43,11 @@ WAITS_S = (1800, 6 * HOUR_S, 24 * HOUR_S)
 KINDS = ("different", "arrays", "wide among small")
 ARRAY = 100
 NODES = 16
-"""Of each of the four classes."""
+"""Number of nodes in each of the four classes."""
 
 
 def asked(kind: str, chance: random.Random) -> dict[str, int]:
-    """What a job asks for, its time and the wait it is promised."""
+    """Resources of a job, its run time and its promised wait."""
     wide = kind == "wide among small" and chance.random() < 0.05
     gpus = int(chance.random() < 0.2)
     return {
@@ -60,7 +61,7 @@ def asked(kind: str, chance: random.Random) -> dict[str, int]:
 
 
 def waiting(kind: str, count: int, seed: int) -> Snapshot:
-    """All wait, submitted over a day; nobody runs."""
+    """All jobs wait, submitted over a day; no job runs."""
     chance = random.Random(seed)
     classes = [
         NodeClass.of_watts(
@@ -117,13 +118,13 @@ def waiting(kind: str, count: int, seed: int) -> Snapshot:
     )
 
 
-def called(seen: Snapshot) -> tuple[Plan, Problem, float, float]:
-    """A whole call: its plan, the problem that it posed, CPU and wall seconds."""
+def called(seen: Snapshot) -> tuple[Plan, QueueProblem, float, float]:
+    """A whole call: its plan, its problem, CPU and wall seconds."""
     entry = registry.find("constraint")
     assert entry is not None
-    posed: list[Problem] = []
+    posed: list[QueueProblem] = []
 
-    def noted(problem: Problem, *more: object) -> ListPlan:
+    def noted(problem: QueueProblem, *more: object) -> QueuePlan:
         posed.append(problem)
         return planner.planned(problem, *more)  # type: ignore[arg-type]
 
@@ -135,7 +136,7 @@ def called(seen: Snapshot) -> tuple[Plan, Problem, float, float]:
     return plan, posed[0], cpu_s, wall_s
 
 
-def by_walltime(problem: Problem) -> float:
+def by_walltime(problem: QueueProblem) -> float:
     """The objective of the list in order of walltime."""
     arrays = arrays_of(problem)
     found = planner.baselines(lister(arrays), arrays)
@@ -143,7 +144,7 @@ def by_walltime(problem: Problem) -> float:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Prints a table; 1 if a target was missed."""
+    """Print a table. Return 1 if a target was missed."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--waiting", type=int, default=10_000)
     parser.add_argument("--seeds", type=int, default=2)

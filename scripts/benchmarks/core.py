@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""What events cost the core when many jobs are open, and what copies of the state cost the loop.
+"""Measure the cost of events with many open jobs, and the cost of state copies for the loop.
 
-CPU time of this process, so that other work on the machine counts little. 1,000 nodes are up and
-renew their leases; most jobs wait. Every kind of event is handled many times: the median and the
-slowest but one in a hundred count, and the slowest of all shows what comes once in a while.
+CPU time of this process is measured, so that other work on the machine counts little. 1,000 nodes
+run and renew their leases; most jobs wait. Every kind of event is handled many times. The median
+and the 99th percentile count. The slowest event shows costs that occur rarely.
 
     scripts/benchmarks/core.py [--open 0 10000 100000] [--json]
 
-Target: a submission within 1 ms of the core's time, also with 100,000 open jobs. Ends with 1 if it
-is missed.
+Target: a submission within 1 ms of the core's time, also with 100,000 open jobs. Exits with status
+1 if it is missed.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ from typing import Any
 from nodes import AT_FLOOR, S, W, coming_up
 
 from wattfold.contract.ids import Epoch, JobId, NodeId
-from wattfold.coordinator.adapters import codec
-from wattfold.coordinator.adapters.replica_feed import ReplicaFeed, for_planning
-from wattfold.coordinator.core import actions as act
-from wattfold.coordinator.core import events as ev
-from wattfold.coordinator.core import reports
-from wattfold.coordinator.core.changes import Changes
-from wattfold.coordinator.core.job import JobSpec, SizeUnit
+from wattfold.coordinator.adapters.copies.replica_feed import ReplicaFeed, for_planning
+from wattfold.coordinator.adapters.journal import codec
 from wattfold.coordinator.core.machine import CoordinatorCore
-from wattfold.coordinator.core.plan import Plan, PlanningRound, Waiting
-from wattfold.coordinator.core.snapshot import snapshot
+from wattfold.coordinator.core.model import actions as act
+from wattfold.coordinator.core.model import events as ev
+from wattfold.coordinator.core.model import reports
+from wattfold.coordinator.core.model.job import JobSpec, SizeUnit
+from wattfold.coordinator.core.model.plan import Plan, PlanningRound, Waiting
+from wattfold.coordinator.core.rules.snapshot import snapshot
+from wattfold.coordinator.core.state.changes import Changes
 from wattfold.coordinator.solvers.worker import CallResult, Success
 
 NODES = 1000
@@ -46,7 +46,7 @@ SUBMISSION_MS_MAX = 1.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """CPU time in ms of one kind of work with so many open jobs; target 0 = none."""
+    """CPU time in ms of one kind of work with this number of open jobs; target 0 = none."""
 
     open_jobs: int
     what: str
@@ -57,12 +57,12 @@ class Row:
 
     @property
     def held(self) -> bool:
-        """Whether the target was met, by all but one in a hundred."""
+        """Whether 99 of 100 events met the target."""
         return not self.at_most_ms or self.p99_ms <= self.at_most_ms
 
 
 class Site:
-    """A core with nodes, and its time."""
+    """A core with nodes, and its clock."""
 
     def __init__(self, open_jobs: int) -> None:
         self.core = CoordinatorCore(NODES * 200 * W)
@@ -86,7 +86,7 @@ class Site:
         self.send(self.submission())
 
     def submission(self) -> ev.JobSubmitted:
-        """Another job, as the core is told of it."""
+        """The event of another submitted job."""
         self.number += 1
         name = str(self.number)
         return ev.JobSubmitted(job_id=JobId(name), spec=_spec(name), key=f"key-{name}")
@@ -100,7 +100,7 @@ class Site:
         self.send(reports.LeaseRenewed(node_id=node.node_id, request_id=request, caps=(AT_FLOOR,)))
 
     def plan(self) -> None:
-        """A round in which one job has a new reason to wait."""
+        """A planning round in which one job has a new reason to wait."""
         state = self.core.state
         round_ = PlanningRound(
             number=state.solving, policy="", solver="", outcome="", jobs=0, solve_ns=0
@@ -122,7 +122,7 @@ def _spec(name: str) -> JobSpec:
 
 
 class Pipe:
-    """A worker that is only sent to; the bytes are counted."""
+    """A worker that only receives; its bytes are counted."""
 
     def __init__(self) -> None:
         self.bytes = 0
@@ -167,7 +167,7 @@ def _measure(open_jobs: int) -> list[Row]:
 
 
 async def _copies(site: Site, open_jobs: int) -> list[Row]:
-    """What was on the loop before, and what is on it now."""
+    """Measure work that was on the loop before, and work that is on it now."""
     state = site.core.state
     feed = ReplicaFeed(Pipe(), lambda: state, for_planning)
     await feed.ask(len, lambda _: (), 1.0)

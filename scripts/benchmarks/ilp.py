@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""How long a planning round takes: Pyomo + GLPK exact and at a gap of 0.1 %, and greedy.
+"""Measure the time of a planning round: Pyomo + GLPK exact and at a gap of 0.1 %, and greedy.
 
-Random rounds of the size the paper names, 200 jobs x 8 sizes x 6 caps, in several variants of what
-binds. Times are wall times of one process after its imports; "build" is pruning and the Pyomo model
-with its compilation.
+Problems are random rounds of the size named in the paper, 200 jobs x 8 sizes x 6 caps, in several
+variants of the binding constraint. Times are wall times of one process after its imports. "build"
+is pruning and the Pyomo model with its compilation.
 
     scripts/benchmarks/ilp.py [--seeds 5] [--jobs 200] [--pure-limit 0] [--json]
 """
@@ -20,10 +20,10 @@ from dataclasses import asdict, dataclass, replace
 import numpy as np
 import pyomo.version
 
-from wattfold.coordinator.solvers import glpk, glpk_engine, greedy
-from wattfold.coordinator.solvers.glpk import GlpkOptions
-from wattfold.coordinator.solvers.instances import VARIANTS, draw
-from wattfold.coordinator.solvers.problem import Problem, Solution, check
+from wattfold.coordinator.solvers.allocator import glpk, glpk_engine, greedy
+from wattfold.coordinator.solvers.allocator.glpk import GlpkOptions
+from wattfold.coordinator.solvers.allocator.instances import VARIANTS, draw
+from wattfold.coordinator.solvers.allocator.problem import AllocationProblem, Solution, check
 
 EXACT_LIMIT_S = 15.0
 ROUGH_GAP = 1e-3
@@ -82,7 +82,7 @@ def _arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def _measure(variant: str, seed: int, problem: Problem, pure_limit_s: float) -> list[Row]:
+def _measure(variant: str, seed: int, problem: AllocationProblem, pure_limit_s: float) -> list[Row]:
     solvers: list[tuple[str, Callable[[], Solution]]] = [
         ("exact", lambda: glpk.solve(problem, GlpkOptions(time_limit_s=EXACT_LIMIT_S))),
         ("gap 0.1%", lambda: glpk.solve(problem, GlpkOptions(gap=ROUGH_GAP))),

@@ -1,18 +1,18 @@
-"""Measures Charm++ programs in C++ that follow a processor map: their resizes, their residual load.
+"""Measure resizes and residual load of Charm++ programs in C++ that follow a processor map.
 
-`runtime_shims/charm/example/blocks.C`, built with the Charm++ in `build/charm/map` (made by
-`scripts/charm_cpp --only-build SOURCE`; another one by ``WATTFOLD_CHARMC``), is told maps as an
-agent does. Measured are
+`runtime_shims/charm/example/blocks.C` runs with the Charm++ in `build/charm/map`, made by
+`scripts/charm_cpp --only-build SOURCE`; ``WATTFOLD_CHARMC`` selects another. The benchmark sends it
+maps as an agent does. The measured values are
 
-- *resizes*: half of the PEs vacated and taken again. The stall as the balancer tells it, from when
-  all PEs have come to the balancing step until all objects are in place; and the time from the
-  order until that was seen, most of which is the wait for the end of a round.
-- *residual load*: CPU time of a vacated PE as a share of a core, from the scheduler's own count:
-  while the program stands still (its other processes are stopped), and while it works in long and
-  in short rounds, with a balancing step in each.
+- *resizes*: half of the PEs are vacated and taken again. The stall is the balancer's own report:
+  from the arrival of all PEs at the balancing step until all objects are in place. The other time
+  is from the order until its effect was seen, most of which is the wait for the end of a round.
+- *residual load*: CPU time of a vacated PE as a share of a core, from the scheduler's own count.
+  The first value is for a suspended program, whose other processes are stopped. The other values
+  are for short and long rounds, with a balancing step in each.
 
-PEs beyond the cores of this machine share them in time. Kale et al. (CCGrid 2002) had 86 ms to
-shrink from 128 to 64 PEs and 67.6 ms to expand with 1 MB moved per processor, and peaks of 2 %.
+PEs beyond the cores of this machine share cores. Kale et al. (CCGrid 2002) had 86 ms to shrink from
+128 to 64 PEs and 67.6 ms to expand with 1 MB moved per processor, and peaks of 2 %.
 
     python scripts/benchmarks/maps.py [--repeats 10] [--json FILE]
 """
@@ -36,9 +36,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from wattfold.nodeagent.adapters import procfs
-from wattfold.nodeagent.service.charm_program import CharmProgram, NotUpError
-from wattfold.nodeagent.service.processor_maps import new_order
+from wattfold.nodeagent.adapters.jobs import procfs
+from wattfold.nodeagent.service.jobs.charm_program import CharmProgram, NotUpError
+from wattfold.nodeagent.service.jobs.processor_maps import new_order
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = ROOT / "runtime_shims" / "charm"
@@ -50,7 +50,7 @@ SHORT_TURNS, LONG_TURNS = 80_000, 10_000_000
 DEADLINE_S = 60.0
 PACE_S = 0.002
 _PACE = threading.Event()
-"""Never set: what is waited for is outside of this process."""
+"""Never set: the awaited condition is outside of this process."""
 
 
 class BenchmarkError(Exception):
@@ -68,11 +68,11 @@ class Blocks:
         return [self.process.pid, *procfs.descendants(self.process.pid)]
 
     def pids(self) -> list[int]:
-        """Processes of its PEs, in their order."""
+        """Processes of its PEs, in the order of the PEs."""
         return list(asyncio.run(self._program.look()).pids or ())
 
     def settle(self) -> None:
-        """Waits until it can be asked and has counted its objects."""
+        """Wait until it answers and has counted its objects."""
         deadline_s = time.monotonic() + DEADLINE_S
         while time.monotonic() < deadline_s:
             with contextlib.suppress(NotUpError):
@@ -82,7 +82,9 @@ class Blocks:
         raise BenchmarkError("the program has not come up")
 
     def resize(self, pe_map: bytes) -> tuple[float, float, int]:
-        """Seconds of stall, seconds until it was in force, bytes that have moved."""
+        """Return the stall, s, the time until the map was in force, s, and the number of moved
+        bytes.
+        """
         return asyncio.run(self._resize(pe_map))
 
     async def _resize(self, pe_map: bytes) -> tuple[float, float, int]:
@@ -99,7 +101,7 @@ class Blocks:
 
 @contextlib.contextmanager
 def running(folder: Path, pes: int, block_bytes: int, turns: int) -> Iterator[Blocks]:
-    """`blocks` on so many PEs, until the end of the block."""
+    """`blocks` on this number of PEs, until the end of the block."""
     stop = folder / "stop"
     stop.unlink(missing_ok=True)
     start = [sys.executable, "-m", "wattfold.shims.charm_start", "--", "./charmrun", "++local"]
@@ -123,7 +125,7 @@ def running(folder: Path, pes: int, block_bytes: int, turns: int) -> Iterator[Bl
 
 
 def resizes(folder: Path, repeats: int) -> list[dict[str, Any]]:
-    """A row for every number of PEs, amount of data and direction."""
+    """Return a row for every number of PEs, amount of data and direction."""
     rows = []
     for pes in PES:
         for pe_bytes in PE_BYTES:
@@ -154,7 +156,7 @@ def _ms(values: tuple[float, ...]) -> float:
 
 
 def residual(folder: Path) -> list[dict[str, Any]]:
-    """The load of the second of two PEs, vacated."""
+    """Return the load of the second of two PEs, vacated."""
     rows = []
     for name, turns in (("short rounds", SHORT_TURNS), ("long rounds", LONG_TURNS)):
         with running(folder, 2, 1000, turns) as blocks:
@@ -162,7 +164,7 @@ def residual(folder: Path) -> list[dict[str, Any]]:
             enabled, vacated = blocks.pids()
             rows.append({"program": name, **_load(vacated)})
             if turns == LONG_TURNS:
-                # Nothing comes to the vacated PE now.
+                # No message comes to the vacated PE now.
                 os.kill(enabled, signal.SIGSTOP)
                 rows.append({"program": "stands still", **_load(vacated)})
                 os.kill(enabled, signal.SIGCONT)
@@ -185,7 +187,7 @@ def _cpu_ns(pid: int) -> int:
 
 
 def build(folder: Path) -> None:
-    """The example and its balancer. Raises BenchmarkError."""
+    """Build the example and its balancer. Raises BenchmarkError."""
     told = os.environ.get("WATTFOLD_CHARMC", str(ROOT / "build/charm/map/bin/charmc"))
     charmc = shutil.which(told)
     if charmc is None:

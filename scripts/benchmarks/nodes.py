@@ -1,12 +1,12 @@
-"""Nodes that come up in a core, for benchmarks."""
+"""Events that bring nodes up in a core, for benchmarks."""
 
 from __future__ import annotations
 
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import NodeId, ZoneName
-from wattfold.coordinator.core import events as ev
-from wattfold.coordinator.core import reports
-from wattfold.coordinator.core.node import NodeSpec, Zone, ZoneKind
+from wattfold.coordinator.core.model import events as ev
+from wattfold.coordinator.core.model import reports
+from wattfold.coordinator.core.model.node import NodeSpec, Zone, ZoneKind
 
 S, W = 1_000_000_000, 1_000_000
 ZONE = ZoneName("package-0")
@@ -14,7 +14,7 @@ AT_FLOOR = reports.ZoneReading(zone=ZONE, cap_uw=40 * W)
 
 
 def coming_up(node_id: NodeId, cores: int, base_uw: int) -> tuple[ev.Event, ev.Event]:
-    """What makes a node known that has one package of 40 to 100 W."""
+    """Events that register a node with one package of 40 to 100 W."""
     zone = Zone(
         name=ZONE,
         kind=ZoneKind.PACKAGE,

@@ -1,15 +1,15 @@
-"""Measures how long a resize takes, from the coordinator's command to its confirmation. Not a test.
+"""Measure the time of a resize, from the coordinator's command to its confirmation. Not a test.
 
 A real agent with an emulated zone (uncapped) runs a real program in team mode, whose parallel
 regions take about 1 ms. The coordinator's own adapter sends it masks of one and two cores in turn.
-Measured is the time from the moment the adapter is given the action SetMask until its event
-MaskConfirmed is there: the call over the socket, the agent's checks, the cpuset, the message to the
-shim, the end of the region under way, the acknowledgement, the answer. Next to it is the part that
-the agent says it waited for the shim. Not in it: the decision before, and the journal (one
-synchronised write after).
+The measured time starts when the adapter receives the action SetMask and ends with its event
+MaskConfirmed. It includes the call over the socket, the agent's checks, the cpuset and the message
+to the shim. It also includes the end of the current region, the acknowledgement and the answer. The
+benchmark also shows the agent's own wait for the shim. The decision before and the journal (one
+synchronised write after) are not included.
 
-The program has the machine's first two cores, the other processes share them where there are no
-more. Figures depend on the machine and on what else runs there: the load is printed with them.
+The program has the machine's first two cores, which other processes share if there are no more.
+Values depend on the machine and its other load, so the load is printed with them.
 
     scripts/build_shims && python scripts/benchmarks/resize.py [--changes 1000] [--json FILE]
 """
@@ -33,16 +33,16 @@ from pathlib import Path
 
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import Epoch, JobId, NodeId, ZoneName
-from wattfold.coordinator.adapters.agent_calls import AgentSettings, Hooks
-from wattfold.coordinator.adapters.agent_link import AgentLink
+from wattfold.coordinator.adapters.agents.calls import AgentSettings, Hooks
+from wattfold.coordinator.adapters.agents.link import AgentLink, Contacts
+from wattfold.coordinator.adapters.agents.own_lag import OwnLag
 from wattfold.coordinator.adapters.clock import Clock
-from wattfold.coordinator.adapters.launch_data import LaunchData
-from wattfold.coordinator.adapters.observations import NodeSample
-from wattfold.coordinator.adapters.own_lag import OwnLag
-from wattfold.coordinator.core import actions as act
-from wattfold.coordinator.core import events as ev
-from wattfold.coordinator.core import reports
-from wattfold.coordinator.core.job import JobKind, JobSpec, ResizeMode
+from wattfold.coordinator.adapters.journal.launch_data import LaunchData
+from wattfold.coordinator.adapters.learning.observations import NodeSample
+from wattfold.coordinator.core.model import actions as act
+from wattfold.coordinator.core.model import events as ev
+from wattfold.coordinator.core.model import reports
+from wattfold.coordinator.core.model.job import JobKind, JobSpec, ResizeMode
 from wattfold.shims.locate import find_omp_shim
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -70,7 +70,7 @@ class BenchmarkError(Exception):
 
 @dataclass(slots=True)
 class News:
-    """What the adapter posts: events in order, and the newest telemetry."""
+    """Events posted by the adapter, in order, and the newest telemetry."""
 
     events: asyncio.Queue[ev.Event] = field(default_factory=asyncio.Queue)
     sample: NodeSample | None = None
@@ -81,7 +81,10 @@ class News:
         self.sampled.set()
 
     async def wait(self, kind: type[ev.Event]) -> ev.Event:
-        """The next event of a kind; earlier ones are dropped, failures end the measurement."""
+        """Return the next event of a kind.
+
+        Earlier events are dropped; failures end the measurement.
+        """
         async with asyncio.timeout(DEADLINE_S):
             while True:
                 event = await self.events.get()
@@ -93,7 +96,7 @@ class News:
                     raise BenchmarkError(f"unexpected: {event}")
 
     async def team(self, size: int) -> None:
-        """Waits until the shim has reported a team of this size."""
+        """Wait until the shim has reported a team of this size."""
         async with asyncio.timeout(DEADLINE_S):
             while True:
                 job = self.sample.jobs.get(JOB) if self.sample else None
@@ -105,7 +108,7 @@ class News:
 
 @contextlib.asynccontextmanager
 async def started_agent(home: Path, cpus: CpuSet, shim: Path) -> AsyncIterator[Path]:
-    """An agent process; its log."""
+    """Start an agent process with a log."""
     (home / "agent.toml").write_text(CONFIG.format(home=home, cpus=cpus, shim=shim))
     command = Path(sys.executable).with_name("wattfold-agent")
     log = home / "agent.log"
@@ -145,7 +148,7 @@ async def contact(address: str, news: News) -> AsyncIterator[AgentLink]:
     )
     settings = AgentSettings(telemetry_interval_s=0.2)
     clock = Clock()
-    link = AgentLink(NODE, address, "", hooks, settings, clock, OwnLag(clock.now_ns))
+    link = AgentLink(NODE, address, "", hooks, settings, clock, OwnLag(clock.now_ns), Contacts())
     running = asyncio.create_task(link.run())
     try:
         yield link
@@ -156,7 +159,7 @@ async def contact(address: str, news: News) -> AsyncIterator[AgentLink]:
 
 
 async def uncap(link: AgentLink, news: News) -> None:
-    """Takes a lease for the whole measurement and sets all caps to the greatest."""
+    """Take a lease for the whole measurement and set all caps to their maximum."""
     connected = await news.wait(reports.NodeConnected)
     assert isinstance(connected, reports.NodeConnected)
     caps = tuple((ZoneName(z.name), z.cap_uw_max) for z in connected.spec.zones if z.can_cap)
@@ -170,7 +173,7 @@ async def uncap(link: AgentLink, news: News) -> None:
 
 
 async def launch(link: AgentLink, news: News, program: Path, cpus: CpuSet, home: Path) -> None:
-    """Starts the program on all cores and waits until its shim reports its team."""
+    """Start the program on all cores and wait until its shim reports its team."""
     spec = JobSpec(
         name="compute",
         app="compute",
@@ -199,7 +202,7 @@ async def launch(link: AgentLink, news: News, program: Path, cpus: CpuSet, home:
 
 
 async def change(link: AgentLink, news: News, number: int, cpus: CpuSet) -> float:
-    """Milliseconds of one change. Raises BenchmarkError when the shim was late."""
+    """Make one change and return its milliseconds. Raises BenchmarkError if the shim was late."""
     action = act.SetMask(
         node_id=NODE, job_id=JOB, cpus=cpus, request_id=f"mask-{number}", cause="b"
     )
@@ -214,7 +217,7 @@ async def change(link: AgentLink, news: News, number: int, cpus: CpuSet) -> floa
 
 
 async def measure(changes: int, seed: int) -> dict[str, list[float]]:
-    """Milliseconds by direction, in all and as the agent waited for the shim."""
+    """Milliseconds by direction: the whole change, and the agent's wait for the shim."""
     shim, program = find_omp_shim(), ROOT / "build/shims/examples/compute"
     if shim is None or not program.exists():
         raise BenchmarkError("no shim or program found; run scripts/build_shims first")
@@ -236,7 +239,7 @@ async def measure(changes: int, seed: int) -> dict[str, list[float]]:
                 shrink = number % 2 == 0
                 taken_ms = await change(link, news, number, one if shrink else cpus)
                 taken["shrink" if shrink else "grow"].append(taken_ms)
-                # Not in step with the regions, and not in step with the agent's own timers.
+                # A pause that is out of step with the regions and with the agent's own timers.
                 await asyncio.sleep(chance.uniform(0, 2 * REGIONS_BETWEEN) / 1000)
         shim_ms = [int(ns) / 1e6 for ns in re.findall(r" shim_ns=(\d+)", log.read_text())]
     if len(shim_ms) != changes:
@@ -261,7 +264,7 @@ def figures(values: list[float]) -> dict[str, float]:
 
 
 def show(rows: dict[str, dict[str, float]], machine: dict[str, object]) -> bool:
-    """Prints the table. Whether the target is met."""
+    """Print the table and return whether the target is met."""
     print(f"{machine['cpus']} cores, load before {machine['load_before']}, {machine['kernel']}")
     print(f"{'change of mask':<24}{'count':>7}{'p50 ms':>9}{'p90 ms':>9}{'p99 ms':>9}{'max ms':>9}")
     for name, row in rows.items():

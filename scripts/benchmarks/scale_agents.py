@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
 """Simulated agents for `scale`: many gRPC servers of the node contract in one process.
 
-Each has a socket, answers every command at once with what was asked, and sends telemetry. It keeps
-a lease as an agent does and notes when one had run out before it was renewed. Prints a line when
-all listen, and for every line of its standard input what it has noted since the last one, as JSON.
+Each server has a socket, confirms every command immediately, and sends telemetry. It keeps a lease
+as an agent does and counts leases that had lapsed before their renewal. The process prints a line
+when all servers listen. For every line on its standard input, it prints its notes since the last
+line, as JSON.
 
     scripts/benchmarks/scale_agents.py FOLDER FIRST COUNT JOB_S
 """
 
-# ruff: noqa: N802, ARG002 - gRPC names the methods and says what they are given
+# ruff: noqa: N802, ARG002 - gRPC names the methods and their parameters
 
 from __future__ import annotations
 
@@ -22,6 +23,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+import grpc
 import grpc.aio
 
 from wattfold.v1 import node_agent_pb2 as pb
@@ -35,7 +37,7 @@ ZONE = "package-0"
 
 @dataclass(slots=True)
 class Noted:
-    """What the agents of a process have seen; times in seconds."""
+    """Observations of the agents of a process; times in seconds."""
 
     renewals: int = 0
     lapsed: int = 0
@@ -54,7 +56,7 @@ class _Running:
 
 @dataclass(slots=True)
 class Agent(node_agent_pb2_grpc.NodeAgentServicer):
-    """One node. Jobs run for about ``job_s`` and end well."""
+    """One simulated node. Jobs run for about ``job_s`` and succeed."""
 
     node_id: str
     noted: Noted
@@ -62,6 +64,7 @@ class Agent(node_agent_pb2_grpc.NodeAgentServicer):
     chance: random.Random
     began_s: float = field(default_factory=time.monotonic)
     cap_uw: int = FLOOR_UW
+    epoch: int = 0
     renewed_s: float = 0.0
     lease_s: float = 0.0
     running: dict[str, _Running] = field(default_factory=dict)
@@ -91,6 +94,7 @@ class Agent(node_agent_pb2_grpc.NodeAgentServicer):
             base_power_uw=BASE_UW,
             emulated=True,
             mask_mechanism=pb.MASK_MECHANISM_AFFINITY,
+            epoch=self.epoch,
         )
 
     async def ListProcesses(self, request: Any, context: Any) -> pb.ListProcessesResponse:
@@ -191,6 +195,10 @@ class Agent(node_agent_pb2_grpc.NodeAgentServicer):
         return pb.ForgetProcessResponse()
 
     async def RenewLease(self, request: Any, context: Any) -> pb.RenewLeaseResponse:
+        if request.header.epoch < self.epoch:
+            text = f"epoch {request.header.epoch} is older than epoch {self.epoch}"
+            await context.abort(grpc.StatusCode.ABORTED, text)
+        self.epoch = request.header.epoch
         self._note_gap()
         self.noted.renewals += 1
         self.renewed_s, self.lease_s = time.monotonic(), request.duration_ns / 1e9
@@ -205,17 +213,17 @@ class Agent(node_agent_pb2_grpc.NodeAgentServicer):
             self.noted.lapsed += gap_s > self.lease_s
 
     def finish(self) -> None:
-        """A lease that is out when all ends has lapsed as well."""
+        """A lease that is over at the end has lapsed as well."""
         self._note_gap()
 
 
 def address(folder: Path, number: int) -> str:
-    """Where the agent of a number listens."""
+    """Address of the agent with this number."""
     return f"unix:{folder}/{number:05d}"
 
 
 def name(number: int) -> str:
-    """Its node."""
+    """Name of the node with this number."""
     return f"n{number:05d}"
 
 
@@ -231,7 +239,7 @@ async def _serve(folder: Path, first: int, count: int, job_s: float) -> None:
         agents.append(agent)
         servers.append(server)
     print("ready", flush=True)
-    # Every line is a question: what was noted since the one before.
+    # Every line requests the notes since the previous line.
     while (await asyncio.to_thread(sys.stdin.readline)).strip():
         for agent in agents:
             agent.finish()

@@ -1,14 +1,15 @@
-"""Measures what the OpenMP shim costs, how fast it reacts and what a shrink costs. Not a test.
+"""Measure the cost of the OpenMP shim, its reaction time and the cost of a shrink. Not a test.
 
-Figures depend on the machine and on what else runs there. With the targets stand those DLB/DROM
-(after version 3.7.0) was measured to have on a two-core virtual machine: quoted, not measured here.
+Values depend on the machine and its other load. The targets come with the values of DLB/DROM (after
+version 3.7.0) measured on a two-core virtual machine: quoted, not measured here.
 
-- Nanoseconds: programs with and without the shim take turns, many short runs, each with another
-  layout of the heap (which alone moves an empty region by 30 ns). Of each run the median counts,
-  and of these the lowest; "pairs" is the median difference of neighbours.
-- Latencies: masks go out in blocks of ten. Those of blocks in which other programs took more than a
-  tenth of a core are left out; where too few remain, all count and the line says "busy".
-- ``--real-time`` puts agent, shim and program into the real-time class, as they were for DLB.
+- Nanoseconds: programs with and without the shim take turns in many short runs. Each run has
+  another layout of the heap, which alone moves an empty region by 30 ns. The lowest median of all
+  runs counts. "pairs" is the median difference of neighbouring runs.
+- Latencies: masks are sent in blocks of ten. Blocks in which other programs took more than a tenth
+  of a core are omitted. If too few blocks remain, all count and the line says "busy".
+- ``--real-time`` puts agent, shim and program into the real-time class, as in the measurements of
+  DLB.
 
     scripts/build_shims && python scripts/benchmarks/shims.py [--json FILE]
 """
@@ -37,7 +38,7 @@ from shims_machine import Others, take_real_time, take_short_turns
 
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.shim_protocol import ShimFlags, ShimMessage, ShimMessageType
-from wattfold.nodeagent.adapters.shim_notice import NoticeFile
+from wattfold.nodeagent.adapters.shims.shim_notice import NoticeFile
 from wattfold.shims.locate import find_omp_shim
 
 MISSED = "NOT met"
@@ -54,7 +55,7 @@ SQUEEZE_LIMIT_S = 30.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """One figure: its median and 99th percentile, what it should be, and DLB's."""
+    """A measured value: median, 99th percentile, target, and the value of DLB."""
 
     name: str
     unit: str
@@ -65,7 +66,7 @@ class Row:
     dlb: str = ""
 
     def met(self) -> str:
-        """The verdict in a word, empty where there is no target."""
+        """The verdict in one word, empty without a target."""
         pairs = [(self.p50, self.target_p50), (self.p99, self.target_p99)]
         asked = [(value, most) for value, most in pairs if most is not None]
         if not asked:
@@ -100,7 +101,7 @@ def row(
 
 
 def build_probe(folder: Path, compiler: str) -> Path:
-    """Compiles the program measured. Raises CalledProcessError when the compiler fails."""
+    """Compile the measured program. Raises CalledProcessError if the compiler fails."""
     program = folder / f"probe-{compiler}"
     include, library = ROOT / "runtime_shims/include", ROOT / "build/shims/libwattfold.a"
     subprocess.run(
@@ -113,7 +114,7 @@ def build_probe(folder: Path, compiler: str) -> Path:
 
 @contextmanager
 def agent_socket(folder: Path) -> Iterator[tuple[zmq.Socket[bytes], str]]:
-    """A ROUTER as an agent has it, and its endpoint."""
+    """A ROUTER socket as an agent has it, and its endpoint."""
     endpoint = f"ipc://{folder}/shim.sock"
     with zmq.Context() as context, context.socket(zmq.ROUTER) as router:
         router.setsockopt(zmq.LINGER, 0)
@@ -123,7 +124,7 @@ def agent_socket(folder: Path) -> Iterator[tuple[zmq.Socket[bytes], str]]:
 
 
 def environment(threads: int, shim: Path | None, endpoint: str, **more: str) -> dict[str, str]:
-    """Variables of a job in team mode; without a shim those of a plain program."""
+    """Variables of a job in team mode, or of a plain program without a shim."""
     plain = {**os.environ, "OMP_NUM_THREADS": str(threads), **more}
     if shim is None:
         return plain
@@ -141,7 +142,7 @@ def environment(threads: int, shim: Path | None, endpoint: str, **more: str) -> 
 
 
 def wait_for(router: zmq.Socket[bytes], kind: ShimMessageType, seq: int) -> bytes:
-    """Waits for a message of a kind and a seq; returns the peer's identity."""
+    """Wait for a message of a kind and a seq; return the peer's identity."""
     while router.poll(DEADLINE_MS):
         identity, frame = router.recv_multipart()
         message = ShimMessage.unpack(frame)
@@ -161,7 +162,7 @@ def acknowledged(router: zmq.Socket[bytes], seq: int, within_ms: int) -> bool:
 
 
 def mask(seq: int, cores: int, notice: NoticeFile) -> bytes:
-    """The message of a mask that has been written to the notice, as the agent does it."""
+    """Write a mask to the notice, as the agent does, and return its message."""
     notice.write(cores, seq)
     return ShimMessage(
         type=ShimMessageType.MASK,
@@ -174,7 +175,7 @@ def mask(seq: int, cores: int, notice: NoticeFile) -> bytes:
 
 
 def numbers(probe: Path, variables: dict[str, str], *arguments: object) -> list[float]:
-    """What a run of the probe measured itself."""
+    """Values measured by a run of the probe itself."""
     command = [str(probe), *(str(argument) for argument in arguments)]
     done = subprocess.run(command, env=variables, capture_output=True, text=True, check=True)
     return [float(line) for line in done.stdout.split()]
@@ -184,13 +185,13 @@ def numbers(probe: Path, variables: dict[str, str], *arguments: object) -> list[
 
 
 def lowest(name: str, runs: list[list[float]], p50: float | None = None, dlb: str = "") -> Row:
-    """A row of nanoseconds: the lowest median of a run, and the 99th percentile of everything."""
+    """A row of nanoseconds: the lowest median of a run, and the 99th percentile of all values."""
     everything = row(name, "ns", [value for run in runs for value in run], p50=p50, dlb=dlb)
     return replace(everything, p50=min(statistics.median(run) for run in runs))
 
 
 def poll_cost(probe: Path, shim: Path, endpoint: str, rounds: int) -> list[Row]:
-    """Cost of a poll, the loop around it included; and of that loop alone."""
+    """Cost of a poll with its loop, and of the loop alone."""
     taken: dict[str, list[list[float]]] = {"polls": [], "loops": []}
     for _ in range(rounds):
         for kind, runs in taken.items():
@@ -204,7 +205,7 @@ def poll_cost(probe: Path, shim: Path, endpoint: str, rounds: int) -> list[Row]:
 def region_cost(
     probe: Path, shim: Path, endpoint: str, rounds: int, name: str, threads: int
 ) -> list[Row]:
-    """Cost of an empty region; plain and shimmed runs take turns, so that load meets both."""
+    """Cost of an empty region. Plain and shimmed runs take turns, so that load affects both."""
     batches = ("regions", 25, 5_000 if threads == 1 else 1_000)
     runs: dict[bool, list[list[float]]] = {False: [], True: []}
     for turn in range(8 * rounds):
@@ -236,7 +237,7 @@ class Sent:
     at_ns: int
     acknowledged_us: float
     quiet: bool
-    """Hardly anything else ran on the machine."""
+    """Whether hardly any other program ran on the machine."""
 
 
 def send_masks(
@@ -248,7 +249,7 @@ def send_masks(
     masks: int,
     real_time: bool,
 ) -> list[Sent]:
-    """Masks of one and two cores in turn, each after the last was acknowledged and seen."""
+    """Send masks of one and two cores in turn, each after the last was acknowledged and seen."""
     sent: list[Sent] = []
     others = Others(os.getpid(), process)
     chance = random.Random(SEED)
@@ -258,7 +259,7 @@ def send_masks(
             cores = 1 + (seq + 1) % 2
             start = time.monotonic_ns()
             frame = mask(seq, cores, notice)
-            # As the agent: a program that starts regions is let to read it first.
+            # As the agent: a program that starts regions may read the notice first.
             noticed = acknowledged(router, seq, NOTICE_MS)
             if not noticed:
                 router.send_multipart([identity, frame])
@@ -267,7 +268,7 @@ def send_masks(
             if noticed:
                 router.send_multipart([identity, frame])
             block.append(Sent(cores=cores, at_ns=start, acknowledged_us=took, quiet=True))
-            # Some regions pass, so that every mask is seen, and masks come at any point of one.
+            # Some regions pass, so that every mask is seen at a random point of a region.
             let_run(router, 1 + (3 + chance.random()) * region_us / 1000)
         quiet = real_time or others.share() < QUIET_SHARE
         sent += [replace(one, quiet=quiet) for one in block]
@@ -277,7 +278,7 @@ def send_masks(
 def reaction(
     probe: Path, shim: Path, folder: Path, region_us: int, masks: int, name: str, real_time: bool
 ) -> list[Row]:
-    """From sending a mask to its acknowledgement, and to the first region of the new size."""
+    """Time from sending a mask to its acknowledgement, and to the first region of the new size."""
     with (
         agent_socket(folder) as (router, endpoint),
         closing(NoticeFile(folder, os.geteuid())) as notice,
@@ -308,7 +309,7 @@ def reaction(
 def delays(sent: list[Sent], seen: list[tuple[int, float]]) -> list[float]:
     """Microseconds from each mask to the first region of its size.
 
-    Where the next mask came before such a region, the time until that mask: the truth is larger.
+    If the next mask came before such a region, the time until that mask: the true delay is longer.
     """
     late: list[float] = []
     ends = [one.at_ns for one in sent[1:]] + [int(seen[-1][1]) + 1]
@@ -348,19 +349,19 @@ def _reaction_rows(name: str, region_us: int, sent: list[Sent], late: list[float
 
 
 def let_run(router: zmq.Socket[bytes], milliseconds: float) -> None:
-    """Lets the program run on; statuses that come in meanwhile are thrown away."""
+    """Let the program continue; statuses that arrive meanwhile are discarded."""
     end = time.perf_counter() + milliseconds / 1000
     while (left := end - time.perf_counter()) >= 0.001:
         if router.poll(int(left * 1000)):
             router.recv_multipart()
-    # ZeroMQ waits for whole milliseconds; masks would meet regions at the same point each time.
+    # ZeroMQ waits for whole milliseconds, so masks would meet regions at the same point each time.
     select.select([], [], [], max(left, 0))
 
 
 def squeeze_once(
     probe: Path, shim: Path | None, folder: Path, regions: int, policy: dict[str, str]
 ) -> float:
-    """Nanoseconds a region after a program of two threads was squeezed onto one core."""
+    """Nanoseconds per region after a program of two threads was squeezed onto one core."""
     first = min(os.sched_getaffinity(0))
     with (
         agent_socket(folder) as (router, endpoint),

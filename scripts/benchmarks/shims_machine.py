@@ -1,4 +1,4 @@
-"""The machine under the shim's benchmark: turns of its scheduler, and what others take of it."""
+"""The machine below the shim's benchmark: its scheduler settings, and load of other programs."""
 
 from __future__ import annotations
 
@@ -31,24 +31,24 @@ class _Attributes(ctypes.Structure):
 
 
 def take_short_turns() -> None:
-    """Asks the kernel for short turns for all threads there are, as the agent should.
+    """Ask the kernel for short turns for all current threads, as the agent should.
 
-    It must not wait behind busy programs. Programs started from here do not inherit it.
+    The agent must not wait behind busy programs. Programs started from here do not inherit it.
     """
     sched_setattr = {"x86_64": 314, "aarch64": 274}.get(platform.machine())
     if sched_setattr is None:
         return
     wish = _Attributes(size=ctypes.sizeof(_Attributes), flags=RESET_ON_FORK, runtime=AGENT_SLICE_NS)
     for task in Path("/proc/self/task").iterdir():
-        # Kernels that do not know it ignore it; the figures then show that.
+        # Kernels without support ignore the request; the measured values then show that.
         ctypes.CDLL(None).syscall(sched_setattr, int(task.name), ctypes.byref(wish), 0)
 
 
 def take_real_time(process: int, *, on: bool = True) -> None:
-    """Puts the agent (this process) and a program into the real-time class, or the agent back.
+    """Put the agent (this process) and a program into the real-time class, or the agent back.
 
-    The agent and the shim's threads come before the program's own. Raises PermissionError without
-    the right to do so.
+    The agent and the shim's threads get priority over the program's own threads. Raises
+    PermissionError without the right to do so.
     """
     high, low = os.sched_param(20), os.sched_param(10)
     policy = os.SCHED_FIFO if on else os.SCHED_OTHER
@@ -66,14 +66,14 @@ def _ticks_of(process: int) -> int:
 
 
 class Others:
-    """What part of a core everything but the given processes used, since the last question."""
+    """Share of a core that all other processes used since the last call."""
 
     def __init__(self, *processes: int) -> None:
         self._processes = processes
         self._ticks, self._at = self._taken(), time.monotonic()
 
     def _taken(self) -> int:
-        """Ticks of all CPUs that were not idle, without ours. Time stolen by a host counts."""
+        """Ticks of all CPUs that were neither idle nor ours. Time stolen by a host counts."""
         fields = [int(f) for f in Path("/proc/stat").read_text().splitlines()[0].split()[1:9]]
         idle, waiting = fields[3], fields[4]
         return sum(fields) - idle - waiting - sum(_ticks_of(p) for p in self._processes)

@@ -1,4 +1,4 @@
-/* The program measured by shims.py. Prints numbers, one a line. */
+/* The program measured by shims.py. Prints numbers, one per line. */
 #define _GNU_SOURCE
 #include "wattfold.h"
 
@@ -26,7 +26,7 @@ static int cpus(void)
     return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
 }
 
-/* Nanoseconds a region, for each batch. */
+/* Nanoseconds per region, for each batch. */
 static void regions(long batches, long batch)
 {
     static double taken[BATCHES_MAX];
@@ -72,8 +72,8 @@ static void end(int signal)
     over = 1;
 }
 
-/* Regions of a length until SIGTERM, or so many changes of their team; then the beginning of each first
- * region of a new size. */
+/* Run regions of this length until SIGTERM, or until this number of changes of the team. Then print the begin of
+ * each first region of a new size. */
 static void react(long region_ns, long changes)
 {
     static struct {
@@ -106,7 +106,7 @@ static void react(long region_ns, long changes)
         printf("%d %.0f\n", seen[i].team, seen[i].at);
 }
 
-/* One core's work of about 100 us, split over the team. */
+/* Work of about 100 us on one core, split over the team. */
 static double work(void)
 {
     static double values[64];
@@ -122,7 +122,7 @@ static double work(void)
     return sum;
 }
 
-/* Says "ready", works until only one core is left, then tells the nanoseconds of each later region. */
+/* Print "ready", work until only one core remains, then print the mean nanoseconds of the later regions. */
 static void squeezed(long count, int until_team)
 {
     static volatile double sink;
@@ -147,7 +147,7 @@ int main(int argc, char **argv)
 {
     if (argc < 4)
         return 2;
-    /* Where the runtime's records come to lie: given, because it matters. */
+    /* Shift the runtime's records on the heap by a given size, because their place matters. */
     volatile char *layout = malloc(argc > 4 ? (size_t)atol(argv[4]) : 16);
     if (layout == NULL)
         return 1;

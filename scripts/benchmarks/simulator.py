@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""How fast the simulator is, what it needs, and whether it keeps budget and determinism.
+"""Measure the speed and memory of the simulator; check the budget and identical results.
 
-Every run is a process of its own, so that start-up, reading and peak memory are its own. Of several
-runs the median counts. Targets: 36,000 jobs/s of CPU time on the KTH log under EASY, without and
-with start-up and reading (quoted with them: CQSim 3,600, pyss 9,200); Curie's partition 10 under
-EASY in 60 s and 2 GB; 1,000 jobs of Mira under PARM wSE in 60 s; no second over budget; two runs
-alike. Exit status 1 where one is not met.
+Every run is a separate process, so that start-up, reading and peak memory are its own. The median
+of several runs counts. Targets are 36,000 jobs/s of CPU time on the KTH log under EASY, without and
+with start-up and reading (quoted with them: CQSim 3,600, pyss 9,200). Curie's partition 10 under
+EASY must take at most 60 s and 2 GB, and 1,000 jobs of Mira under PARM wSE at most 60 s. No run may
+exceed the budget, and two runs must be identical. Exits with status 1 if a target is missed.
 
-Logs come from the folder WATTFOLD_WORKLOADS or its subfolder `workloads`. In place of one that is
-missing a log of as many jobs is drawn from the Lublin model, and the line says so.
+Logs come from the folder WATTFOLD_WORKLOADS or its subfolder `workloads`. A missing log is replaced
+by a log with the same number of jobs from the Lublin model, and the line says so.
 
     scripts/benchmarks/simulator.py [--runs 3] [--json]
 """
@@ -30,10 +30,10 @@ from pathlib import Path
 
 import numpy as np
 
-from wattfold.coordinator.simulation.pool.budget import Budget
-from wattfold.coordinator.simulation.pool.machine import Machine
-from wattfold.coordinator.simulation.runs.build import jobs_of, simulation_of
-from wattfold.coordinator.simulation.runs.case import PolicyChoice, SimulationCase, WorkloadSource
+from wattfold.simulator.engine.budget import BudgetSchedule
+from wattfold.simulator.engine.machine import Machine
+from wattfold.simulator.runs.build import jobs_of, simulation_of
+from wattfold.simulator.runs.case import PolicyChoice, SimulationCase, WorkloadSource
 
 GB = 1_000_000_000
 MIRA_CAPS_UW = tuple(watts * 1_000_000 for watts in (30, 33, 36, 44, 50, 60))
@@ -41,7 +41,7 @@ MIRA_CAPS_UW = tuple(watts * 1_000_000 for watts in (30, 33, 36, 44, 50, 60))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """One log under one policy. Targets of 0 are none."""
+    """One log under one policy. A target of 0 means no target."""
 
     name: str
     log: str
@@ -51,7 +51,7 @@ class Setting:
     procs_per_node: int = 1
     gamma: float = 1.0
     jobs: int = 0
-    """As many a log is cut to, and a model draws in its place."""
+    """Number of jobs to which a log is cut, or which a model generates instead."""
     cut_sizes: bool = False
     jobs_per_s: float = 0.0
     seconds: float = 0.0
@@ -93,11 +93,11 @@ SETTINGS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """What one process measured of itself; times in s."""
+    """Measurements of a single process; times in s."""
 
     jobs: int
     cpu_s: float
-    """All of it: interpreter, imports, reading, simulation."""
+    """The whole process: interpreter, imports, reading, simulation."""
     wall_s: float
     read_s: float
     simulate_cpu_s: float
@@ -154,13 +154,13 @@ def _source(setting: Setting) -> WorkloadSource:
 
 
 def _one(key: str, seed: int) -> Run:
-    """In a process of its own: reads, simulates, measures."""
+    """Read, simulate and measure in a separate process."""
     setting = SETTINGS[key]
     watts = setting.budget_w or setting.machine.full_uw / 1e6
     case = SimulationCase(
         source=_source(setting),
         machine=setting.machine,
-        budget=Budget.constant(round(watts * 1e6)),
+        budget=BudgetSchedule.constant(round(watts * 1e6)),
         policy=setting.policy,
         seed=seed,
     )
@@ -187,13 +187,13 @@ def _one(key: str, seed: int) -> Run:
 
 
 def _over_budget_s(counted_ns: int, series: object) -> float:
-    """What the simulator counted, or what its series says if that is more."""
+    """Time over budget as counted by the simulator, or by its series if that is longer."""
     over = series.committed_uw[:-1] > series.budget_uw[:-1]
     return max(counted_ns, int(np.diff(series.time_ns)[over].sum())) / 1e9
 
 
 def _digest(*parts: object) -> str:
-    """Of everything that a run left but its own timings."""
+    """Digest of all results of a run except its own timings."""
     import hashlib
 
     digest = hashlib.sha256()
@@ -203,13 +203,13 @@ def _digest(*parts: object) -> str:
             continue
         for name in sorted(part.__slots__):
             values = getattr(part, name)
-            if values is not None:  # A column that this run has none of.
+            if values is not None:  # A column that this run does not have.
                 digest.update(name.encode() + values.tobytes())
     return digest.hexdigest()
 
 
 def _process(key: str) -> Run:
-    """A run in a process of its own, with the CPU time of the whole process."""
+    """Run in a separate process and add the CPU time of the whole process."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     began_s = time.perf_counter()
     done = subprocess.run(
@@ -246,7 +246,7 @@ def _measured(setting: Setting, runs: Sequence[Run]) -> dict[str, object]:
     checks = {
         "speed": not setting.jobs_per_s or values["jobs_per_cpu_s"] >= setting.jobs_per_s,
         "speed with start-up and reading": (
-            # Drawing jobs is not reading a log.
+            # Generating jobs is not reading a log.
             not (setting.jobs_per_s and _log(setting.log))
             or values["jobs_per_cpu_s_whole_process"] >= setting.jobs_per_s
         ),

@@ -1,19 +1,23 @@
 #!/usr/bin/env python3
-"""Start times of the commands, as multiples of the start of Python.
+"""Start times of the commands, as multiples of the start of Python, and job starts a second.
 
 Runs `python -c pass` and each command in turns, so that all of them see the same load, and prints
 the median times and the ratio of each command to Python. `wattfold queue` asks a coordinator that
-this program starts. The wall time of the coordinator and the agent ends when they print `ready`.
+this program starts, and a second coordinator with 2,000 held jobs whose names do not fit the width
+of the table. The wall time of the coordinator and the agent ends when they print `ready`.
 Their CPU time includes their helper processes and their shutdown.
 
-    scripts/benchmarks/start.py [--runs 15] [--json]
+Then it starts jobs of one emulated node, at its agent and through a coordinator: `start_jobs.py`.
 
-Ends with 1 if `wattfold --help` or `wattfold queue` misses its target.
+    scripts/benchmarks/start.py [--runs 15] [--jobs 200] [--json]
+
+Ends with 1 if `wattfold --help`, `wattfold queue` or the job starts miss their targets.
 """
 
 from __future__ import annotations
 
 import argparse
+import asyncio
 import contextlib
 import json
 import os
@@ -23,12 +27,22 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-TARGETS = {"wattfold --help": 6.0, "wattfold queue": 12.0}
+from start_jobs import Services, StartRow, measure_node, measure_site
+
+from wattfold.coordinator.cli.shared.client import CoordinatorClient
+from wattfold.v1 import coordinator_pb2 as pb
+
+JOBS = 2000
+LONG_QUEUE = f"wattfold queue, {JOBS} jobs"
+TARGETS = {"wattfold --help": 6.0, "wattfold queue": 12.0, LONG_QUEUE: 20.0}
+"""The long queue takes half a second where Python starts in 25 ms."""
 PYTHON = "python -c pass"
+COORDINATOR = "wattfold-coordinator, ready"
+AGENT = "wattfold-agent, ready"
 HELPS = ("submit", "simulate", "compare", "reproduce parm", "certify", "workload describe")
 COMMANDS = Path(sys.executable).parent
 
@@ -67,16 +81,35 @@ def main() -> int:
     environment = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
     with tempfile.TemporaryDirectory(prefix="wf-start-") as folder:
         rows = measure(Path(folder), environment, arguments.runs)
+        runs = max(arguments.runs // 5, 1)
+        job_rows = measure_jobs(Path(folder) / "jobs", environment, arguments.jobs, runs)
     if arguments.json:
-        print(json.dumps([asdict(row) for row in rows], indent=2))
+        print(json.dumps([asdict(row) for row in (*rows, *job_rows)], indent=2))
     else:
         _print(rows)
-    return exit_status(rows)
+        _print_jobs(job_rows)
+    return exit_status([*rows, *job_rows])
 
 
-def exit_status(rows: list[Row]) -> int:
+def exit_status(rows: Sequence[Row | StartRow]) -> int:
     """1 if any row misses its target."""
     return 0 if all(row.held for row in rows) else 1
+
+
+def measure_jobs(folder: Path, environment: dict[str, str], jobs: int, runs: int) -> list[StartRow]:
+    """Starts jobs of one node, at its agent and then through a coordinator."""
+    if not jobs:
+        return []
+    folder.mkdir(mode=0o700)
+    with _serving(AGENT, folder / "node", environment) as (address, agent):
+        rows = asyncio.run(measure_node(address, Services(agent=agent), jobs, runs))
+    # An agent obeys one coordinator, so the site has another one.
+    with (
+        _serving(AGENT, folder / "site", environment) as (node, agent),
+        _serving(COORDINATOR, folder / "head", environment, "--node", f"n1={node}") as (site, pid),
+    ):
+        services = Services(agent=agent, coordinator=pid)
+        return rows + asyncio.run(measure_site(site, services, folder, jobs, runs))
 
 
 def rows_of(timings: dict[str, list[Timing]]) -> list[Row]:
@@ -106,8 +139,14 @@ def measure(folder: Path, environment: dict[str, str], runs: int) -> list[Row]:
     programs = {PYTHON: [sys.executable, "-c", "pass"], "wattfold --help": [wattfold, "--help"]}
     programs |= {f"wattfold {name} --help": [wattfold, *name.split(), "--help"] for name in HELPS}
     timings: dict[str, list[Timing]] = {PYTHON: [], "wattfold --help": [], "wattfold queue": []}
-    with _coordinator(folder / "served", environment) as address:
+    with (
+        _serving(COORDINATOR, folder / "served", environment) as (address, _),
+        _serving(COORDINATOR, folder / "long", environment) as (long_address, _),
+    ):
+        _submit(long_address)
         programs["wattfold queue"] = [wattfold, "--coordinator", address, "queue"]
+        long_queue = [wattfold, "--coordinator", long_address, "queue", "--limit", str(JOBS)]
+        programs[LONG_QUEUE] = ["env", "COLUMNS=80", *long_queue]
         for turn in range(runs + 1):
             for what, command in programs.items():
                 timing = _until_its_end(command, environment)
@@ -125,14 +164,21 @@ def _services(folder: Path) -> dict[str, list[str]]:
     agent += ["--run-dir", f"{folder}/run", "--node-id", "n1", "--emulate"]
     folder.mkdir(mode=0o700)
     return {
-        "wattfold-coordinator, ready": [
+        COORDINATOR: [
             str(COMMANDS / "wattfold-coordinator"),
             *coordinator,
             "--budget-w",
             "1000",
         ],
-        "wattfold-agent, ready": [str(COMMANDS / "wattfold-agent"), *agent],
+        AGENT: [str(COMMANDS / "wattfold-agent"), *agent],
     }
+
+
+def _submit(address: str) -> None:
+    with CoordinatorClient(address) as client:
+        for number in range(JOBS):
+            spec = pb.JobSpec(argv=["true"], name=f"Müller: part {number} of a long study")
+            client.submit(pb.SubmitRequest(spec=spec, held=True))
 
 
 def _until_its_end(command: list[str], environment: dict[str, str]) -> Timing:
@@ -152,25 +198,33 @@ def _until_ready(command: list[str], environment: dict[str, str]) -> Timing:
 
 
 @contextlib.contextmanager
-def _coordinator(folder: Path, environment: dict[str, str]) -> Iterator[str]:
-    command = _services(folder)["wattfold-coordinator, ready"]
-    with _ready(command, environment):
-        yield command[command.index("--listen") + 1]
+def _serving(
+    what: str, folder: Path, environment: dict[str, str], *more: str
+) -> Iterator[tuple[str, int]]:
+    """The address and the PID of a running service in a folder of its own."""
+    command = [*_services(folder)[what], *more]
+    with _ready(command, environment) as pid:
+        yield command[command.index("--listen") + 1], pid
 
 
 @contextlib.contextmanager
-def _ready(command: list[str], environment: dict[str, str]) -> Iterator[None]:
-    """A running service that has printed `ready`; it is stopped at the end."""
-    with subprocess.Popen(
-        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as process:
+def _ready(command: list[str], environment: dict[str, str]) -> Iterator[int]:
+    """The PID of a running service that has printed `ready`; it is stopped at the end."""
+    with (
+        tempfile.TemporaryFile("w+") as log,
+        subprocess.Popen(
+            command, env=environment, stdout=subprocess.PIPE, stderr=log, text=True
+        ) as process,
+    ):
         assert process.stdout is not None
         try:
             line = process.stdout.readline()
             if not line.startswith("ready"):
                 process.kill()
-                raise SystemExit(f"{command[0]} did not start: {process.communicate()[1]}")
-            yield
+                process.wait()
+                log.seek(0)
+                raise SystemExit(f"{command[0]} did not start: {log.read()}")
+            yield process.pid
         finally:
             process.terminate()
             process.communicate()
@@ -191,9 +245,21 @@ def _print(rows: list[Row]) -> None:
         print(f"{row.what:<34}{figures}  {verdict}".rstrip())
 
 
+def _print_jobs(rows: list[StartRow]) -> None:
+    print(f"\n{'STARTS OF /bin/true':<42}{'VALUE':>8}  UNIT  TARGET")
+    for row in rows:
+        target = f"<= {row.at_most:g}" if row.at_most else ""
+        target = f">= {row.at_least:g}" if row.at_least else target
+        verdict = f"{target}  {'ok' if row.held else 'MISSED'}" if target else ""
+        print(f"{row.what:<42}{row.value:>8.1f}  {row.unit:<6}{verdict}".rstrip())
+
+
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Measure the start times of the commands.")
     parser.add_argument("--runs", type=int, default=15, help="Runs of each command. Default: 15.")
+    parser.add_argument(
+        "--jobs", type=int, default=200, help="Jobs in each load; 0 starts none. Default: 200."
+    )
     parser.add_argument("--json", action="store_true", help="Print one JSON document.")
     arguments = parser.parse_args()
     if arguments.runs < 1:

@@ -1,8 +1,9 @@
-"""Plans of training jobs: gap to the exact program, beside the paper's search, and CPU per call.
+"""Measure plans of training jobs: gap to the optimum and to the paper's search, and CPU time.
 
-Targets: a mean gap of at most 3 % on small problems, and 100 ms of CPU for a problem of 100 nodes
-and 1,000 jobs: for the search, and for a whole call of the policy, all views given. The first one
-is told of all jobs at once; in those after it some run, and are a step further.
+Targets: a mean gap of at most 3 % on small problems, and 100 ms of CPU time for a problem of 100
+nodes and 1,000 jobs. The CPU target applies to the search and to a whole call of the policy, with
+all views. The first call receives all jobs at once. In later calls some jobs run and have advanced
+by a step.
 """
 
 from __future__ import annotations
@@ -16,29 +17,29 @@ from dataclasses import replace
 
 from wattfold.contract.ids import JobId
 from wattfold.contract.units import NS_PER_S
-from wattfold.coordinator.core.plan import JobView, Snapshot
-from wattfold.coordinator.core.plan import Plan as RoundPlan
+from wattfold.coordinator.core.model.plan import JobView, Snapshot
+from wattfold.coordinator.core.model.plan import Plan as RoundPlan
 from wattfold.coordinator.policies import registry
-from wattfold.coordinator.policies.rounds import Rounds
-from wattfold.coordinator.policies.scheduler import Scheduled
-from wattfold.coordinator.simulation.experiments.andreas.jobs import (
+from wattfold.coordinator.policies.driver.rounds import Rounds
+from wattfold.coordinator.policies.port import Scheduled
+from wattfold.coordinator.solvers.training import exact
+from wattfold.coordinator.solvers.training.choice import PLAIN, compiled_loops
+from wattfold.coordinator.solvers.training.instances import Mix, drawn
+from wattfold.coordinator.solvers.training.planner import TrainingEffort, planned
+from wattfold.coordinator.solvers.training.problem import TrainingPlan, TrainingProblem
+from wattfold.simulator.engine.named_scheduler import node_view, spec_of, training_of
+from wattfold.simulator.engine.training_table import training_table
+from wattfold.simulator.papers.andreas.jobs import (
     drawn_jobs,
     epoch_times,
     machine_of,
 )
-from wattfold.coordinator.simulation.experiments.andreas.settings import (
+from wattfold.simulator.papers.andreas.settings import (
     COMPOSED,
     SCENARIOS,
+    AndreasSettings,
     Scenario,
-    Settings,
 )
-from wattfold.coordinator.simulation.pool.named_scheduler import node_view, spec_of, training_of
-from wattfold.coordinator.simulation.pool.training_table import training_table
-from wattfold.coordinator.solvers.training import exact
-from wattfold.coordinator.solvers.training.choice import PLAIN, compiled_loops
-from wattfold.coordinator.solvers.training.instances import Mix, drawn
-from wattfold.coordinator.solvers.training.planner import Effort, planned
-from wattfold.coordinator.solvers.training.problem import Plan, Problem
 
 GAP, CPU_S = 0.03, 0.1
 SEEDS = 20
@@ -51,11 +52,11 @@ SMALL = (
 LARGE = (Mix(nodes=100, jobs=1000), Mix(nodes=100, jobs=1000, gpus=(4, 2)))
 NODES, JOBS, CALLS = 100, 1000, 6
 STEP_NS = 300 * NS_PER_S
-PAPER, OURS = Effort(passes=10_000, attempts=0), Effort()
-"""Ten times the passes of the paper take about as long as ours."""
+PAPER, OURS = TrainingEffort(passes=10_000, attempts=0), TrainingEffort()
+"""Ten times the passes of the paper take about as long as our search."""
 
 
-def timed(problem: Problem, effort: Effort) -> tuple[Plan, float]:
+def timed(problem: TrainingProblem, effort: TrainingEffort) -> tuple[TrainingPlan, float]:
     """A plan, and its CPU seconds."""
     loops = compiled_loops() or PLAIN
     began_s = time.thread_time()
@@ -87,8 +88,8 @@ def gaps(mix: Mix) -> tuple[float, float, float, float]:
 
 
 def waiting(scenario: Scenario) -> Snapshot:
-    """All jobs of a scenario wait."""
-    settings = Settings(workload=COMPOSED)
+    """A snapshot in which all jobs of a scenario wait."""
+    settings = AndreasSettings(workload=COMPOSED)
     machine = machine_of(scenario, NODES, settings)
     jobs = drawn_jobs(scenario, NODES, JOBS, 1, settings)
     table = training_table(jobs, epoch_times(COMPOSED), machine)
@@ -119,7 +120,7 @@ def waiting(scenario: Scenario) -> Snapshot:
 
 
 def after(views: dict[JobId, JobView], plan: RoundPlan, now_ns: int) -> Sequence[JobView]:
-    """What has changed a step later: who runs, who was pre-empted, and how far those are."""
+    """Views that changed one step later: running and preempted jobs with their progress."""
     gone = {one.job_id for one in plan.preemptions}
     changed = []
     for given in plan.assignments:
@@ -147,7 +148,7 @@ def whole_calls(scenario: Scenario) -> list[float]:
     changed: Sequence[JobView] = world.jobs
     for number in range(CALLS):
         now_ns = world.now_ns + number * STEP_NS
-        gc.collect()  # What was made here beside the calls is not theirs.
+        gc.collect()  # Garbage made outside of the calls is not charged to them.
         began_s = time.thread_time()
         rounds.tell(replace(world, now_ns=now_ns, jobs=()), changed, ())
         plan = rounds.plan(now_ns)
@@ -157,7 +158,7 @@ def whole_calls(scenario: Scenario) -> list[float]:
 
 
 def main() -> int:
-    """Prints a table; 1 if a target was missed."""
+    """Print a table. Return 1 if a target was missed."""
     met = True
     print("nodes jobs GPUs   gap, paper   gap, ours   CPU, paper   CPU, ours")
     for mix in SMALL:

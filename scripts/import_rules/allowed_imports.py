@@ -1,9 +1,9 @@
-"""A contract of import-linter that denies by default: what is listed may be imported, nothing else.
+"""A contract of import-linter that denies by default: only listed modules may be imported.
 
-A list of what is forbidden lets through everything its author did not think of (`uuid` and `urllib`
-in the core, `random` in a policy). Names without a dot stand for whole packages of the standard
-library or of others; names with dots for a module and what is below it. Imports inside the package
-itself are free.
+A list of forbidden modules would permit every module its author did not think of (`uuid` and
+`urllib` in the core, `random` in a policy). Names without a dot stand for whole packages of the
+standard library or of third parties. Names with dots stand for a module and everything below it.
+Imports inside the package itself are free.
 """
 
 from __future__ import annotations
@@ -14,9 +14,10 @@ from importlinter.domain.imports import Module
 
 
 class AllowedImports(Contract):
-    """``source_modules`` and what is below them may import themselves and ``allowed_modules`` only.
+    """``source_modules`` and everything below them may import themselves and ``allowed_modules``
+    only.
 
-    ``except_modules`` are left out of the source.
+    ``except_modules`` are excluded from the source.
     """
 
     type_name = "allowed"
@@ -26,7 +27,7 @@ class AllowedImports(Contract):
     except_modules = fields.ListField(subfield=fields.ModuleField(), required=False)
 
     def check(self, graph: grimp.ImportGraph, verbose: bool) -> ContractCheck:
-        """Looks at every direct import of every module of the source."""
+        """Check every direct import of every module of the source."""
         del verbose
         excepted = _names(self.except_modules or [])  # type: ignore[arg-type]
         sources = _names(self.source_modules)  # type: ignore[arg-type]
@@ -42,7 +43,7 @@ class AllowedImports(Contract):
         return ContractCheck(kept=not broken, metadata={"broken": broken})
 
     def render_broken_contract(self, check: ContractCheck) -> None:
-        """Names every import that is not on the list."""
+        """Name every import that is not on the list."""
         for module, imported in check.metadata["broken"]:
             output.print_error(
                 f"{module} imports {imported}, which is not on the list of what it may"

@@ -1,8 +1,8 @@
-"""A contract of import-linter against circles: no module reaches itself by its imports.
+"""A contract of import-linter against import cycles: no module imports itself indirectly.
 
-Imports for type checkers alone count. A circle of those runs, but its modules are one: none of them
-can be read, tested or moved without the others. The linter's own contract of this kind looks at
-packages; this one looks at modules.
+Imports for type checkers alone count. A program with such a cycle runs, but its modules are one
+unit: none of them can be read, tested or moved without the others. The linter's own contract of
+this kind checks packages; this contract checks modules.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from importlinter import Contract, ContractCheck, fields, output
 
 
 class NoCircles(Contract):
-    """``packages``: none of their modules imports itself, however far around."""
+    """``packages``: none of their modules imports itself, directly or indirectly."""
 
     type_name = "no_circles"
 
     packages = fields.ListField(subfield=fields.StringField())
 
     def check(self, graph: grimp.ImportGraph, verbose: bool) -> ContractCheck:
-        """Finds a shortest circle through every module that is in one, each circle once."""
+        """Find a shortest cycle through every module that is in a cycle, each cycle once."""
         del verbose
         modules = sorted(
             module
@@ -32,7 +32,7 @@ class NoCircles(Contract):
         return ContractCheck(kept=not circles, metadata={"circles": sorted(circles)})
 
     def render_broken_contract(self, check: ContractCheck) -> None:
-        """Names the modules of every circle, in the order in which they import each other."""
+        """Name the modules of every cycle, in the order in which they import each other."""
         for circle in check.metadata["circles"]:
             output.print_error(f"{' imports '.join((*circle, circle[0]))}: a circle")
 
@@ -47,6 +47,6 @@ def _circle(graph: grimp.ImportGraph, module: str) -> tuple[str, ...] | None:
 
 
 def _turned(circle: tuple[str, ...]) -> tuple[str, ...]:
-    """The same circle from its first module by name on."""
+    """Return the same cycle, starting with its first module by name."""
     first = circle.index(min(circle))
     return circle[first:] + circle[:first]

@@ -1,9 +1,10 @@
-"""Small changes of the code, each of which a test should find. Made by Cosmic Ray's operators.
+"""Small changes of the code that tests should detect, made by the operators of Cosmic Ray.
 
-Left out, as no test could or should tell them from the code: operators of types (`int | None` is no
-sum), options of dataclasses, words of errors, checks of what cannot be (`strict` of `zip`),
-constants of a hundred and more moved by one (settings, not rules), those named in
-`equivalent.toml`, each with the reason why it changes nothing.
+Mutants that no test can or should distinguish from the code are left out. These are operators in
+types (`int | None` is no sum), options of dataclasses, error texts and checks of impossible cases
+(`strict` of `zip`). Constants of a hundred and more that change by one are left out too, because
+they are settings. ``equivalent.toml`` names further mutants, each with the reason why it changes
+nothing.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import hashlib
 import re
 import tomllib
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,7 +24,15 @@ from cosmic_ray.mutating import mutate_code
 
 ROOT = Path(__file__).resolve().parents[2]
 COORDINATOR = ROOT / "coordinator" / "src" / "wattfold" / "coordinator"
-ROOMS = ("core", "policies")
+AGENT = ROOT / "nodeagent" / "src" / "wattfold" / "nodeagent"
+ROOMS = {
+    "core": COORDINATOR / "core",
+    "policies": COORDINATOR / "policies",
+    "adapters": COORDINATOR / "adapters",
+    "results": COORDINATOR.parent / "simulator" / "results",
+    "nodeagent": AGENT,
+}
+"""Folders of the code, by their names in `equivalent.toml` and `--rooms`."""
 CONSTANT_MAX = 100
 _KINDS = re.compile(
     r"core/(ReplaceComparisonOperator_(Lt|LtE|Gt|GtE|Eq|NotEq)_(Lt|LtE|Gt|GtE|Eq|NotEq)"
@@ -47,12 +56,12 @@ class Mutant:
 
     @property
     def room_file(self) -> str:
-        """The file as `equivalent.toml` names it: from the room on."""
-        return str((ROOT / self.file).relative_to(COORDINATOR))
+        """The file as `equivalent.toml` names it: room and path in the room."""
+        return _room_file(ROOT / self.file)
 
     @property
     def name(self) -> str:
-        """Where and what, on one line."""
+        """Place and change, on one line."""
         return f"{self.file}:{self.line}: {self.before}  ->  {self.after}"
 
 
@@ -66,28 +75,37 @@ class _Site:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Place:
-    """Where a line may be changed, by what it says: other lines may come and go around it."""
+    """A place in a line that may be changed, identified by its text: other lines may change around
+    it.
+    """
 
     file: str
     text: str
     number: int
-    """Of lines that say the same, in the file."""
+    """Number of the line among lines of equal text in the file."""
     column: int
-    """In the line without its indentation."""
+    """Column in the line without its indentation."""
 
     def rank(self, seed: int, more: str = "") -> bytes:
-        """Its place in the order of a seed."""
+        """Its position in the order of a seed."""
         said = f"{seed} {self.file} {self.number} {self.column} {more} {self.text}"
         return hashlib.sha256(said.encode()).digest()
 
 
-def chosen(count: int, seed: int) -> list[Mutant]:
-    """So many mutants of the rooms, each place as likely as any other; the same for a seed.
+def _room_file(path: Path) -> str:
+    room, folder = next(item for item in ROOMS.items() if path.is_relative_to(item[1]))
+    return f"{room}/{path.relative_to(folder)}"
 
-    A change of the code draws anew only where it is: what was found about the others stays true.
+
+def chosen(count: int, seed: int, rooms: Iterable[str] = ROOMS) -> list[Mutant]:
+    """Return ``count`` mutants of some rooms, with equal chance for each place; the same for a
+    seed.
+
+    A change of the code changes the selection only where it is, so results on other mutants stay
+    valid.
     """
     places: dict[_Place, list[_Site]] = {}
-    for place, site in _sites():
+    for place, site in _sites(rooms):
         places.setdefault(place, []).append(site)
     equivalent = {(e["file"], e["before"], e["after"]) for e in _equivalents()}
     found: list[Mutant] = []
@@ -108,13 +126,13 @@ def _equivalents() -> list[dict[str, str]]:
     return entries
 
 
-def _sites() -> Iterator[tuple[_Place, _Site]]:
+def _sites(rooms: Iterable[str]) -> Iterator[tuple[_Place, _Site]]:
     names = sorted(name for name in cosmic_ray.plugins.operator_names() if _KINDS.match(name))
-    for room in ROOMS:
-        for path in sorted((COORDINATOR / room).rglob("*.py")):
+    for room in rooms:
+        for path in sorted(ROOMS[room].rglob("*.py")):
             text = path.read_text(encoding="utf-8")
             tree, lines = get_ast(text), _lines(text)
-            file = str(path.relative_to(COORDINATOR))
+            file = _room_file(path)
             for name in names:
                 operator = cosmic_ray.plugins.get_operator(name)()
                 positions = [
@@ -130,7 +148,7 @@ def _sites() -> Iterator[tuple[_Place, _Site]]:
 
 
 def _lines(text: str) -> list[tuple[str, int, int]]:
-    """What each line says, which of those that say so it is, and its indentation."""
+    """The text of each line, its number among equal lines, and its indentation."""
     seen: Counter[str] = Counter()
     found = []
     for line in text.splitlines():
@@ -147,7 +165,7 @@ def _nodes(node: object) -> Iterator[object]:
 
 
 def _made(site: _Site) -> Mutant | None:
-    """The mutant of a place, None where the change is none or one that no test should find."""
+    """The mutant of a place; None if nothing changes or if no test should detect the change."""
     text = site.path.read_text(encoding="utf-8")
     operator = cosmic_ray.plugins.get_operator(site.operator)()
     code = mutate_code(text, operator, site.occurrence)

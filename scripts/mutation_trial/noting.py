@@ -1,6 +1,6 @@
-"""A plugin of pytest, of a run under coverage: which test executes what, and how long each takes.
+"""Pytest plugin for coverage runs: records the test that executes each line, and test times.
 
-Coverage tells tests apart by the names of functions alone, and not where a library calls them, as
+Coverage itself distinguishes tests by function names only, and fails if a library calls them, as
 for properties and state machines.
 """
 
@@ -22,13 +22,13 @@ _seconds: dict[str, float] = defaultdict(float)
 
 
 def name_of(nodeid: str) -> str:
-    """A test with all its parameters together."""
+    """The name of a test, common to all its parameters."""
     return nodeid.partition("[")[0]
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
-    """What runs from here on is of this test, its fixtures too."""
+    """Assign all code that runs from here on to this test, including its fixtures."""
     running = coverage.Coverage.current()
     assert running is not None
     running.switch_context(name_of(item.nodeid))
@@ -36,10 +36,10 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    """Set-up, call and tear-down count."""
+    """Add the times of set-up, call and tear-down."""
     _seconds[name_of(report.nodeid)] += report.duration
 
 
 def pytest_sessionfinish() -> None:
-    """Seconds by test, as JSON."""
+    """Write the seconds of each test, as JSON."""
     Path(os.environ[TIMES]).write_text(json.dumps(_seconds), encoding="utf-8")

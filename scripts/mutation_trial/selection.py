@@ -1,7 +1,7 @@
-"""Which tests execute a line, found out once by running all of them under coverage.
+"""Tests that execute a given line, determined by one run of all tests under coverage.
 
-The shortest come first: most mutants are found within seconds. Several runs in different copies
-are taken together: files are told relative to their copy.
+The shortest tests come first, so most mutants are found within seconds. Several runs in different
+copies are merged, because file names are relative to the copy.
 """
 
 from __future__ import annotations
@@ -20,31 +20,36 @@ relative_files = true
 include =
     */wattfold/coordinator/core/*
     */wattfold/coordinator/policies/*
+    */wattfold/coordinator/adapters/*
+    */wattfold/simulator/results/*
+    */wattfold/nodeagent/*
 """
 LINES_UP = 12
-"""A statement of several lines may be noted at its first."""
+"""A statement of several lines may be recorded at its first line."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tests:
-    """Functions that test, their times in seconds, and the lines each executes."""
+    """Test functions, their times in seconds, and the lines that each executes."""
 
     seconds: dict[str, float]
-    """By `path::function`, all parameters together."""
+    """Seconds by `path::function`, all parameters together."""
     data: CoverageData
 
     def of(self, file: str, line: int) -> list[str]:
-        """The tests that execute a line, the shortest first; all of them for one of a module."""
+        """Return the tests that execute a line, shortest first, or all tests for a line at module
+        level.
+        """
         by_line = self.data.contexts_by_lineno(file)
         noted = next((n for n in range(line, max(line - LINES_UP, 0), -1) if n in by_line), None)
         contexts = {""} if noted is None else {*by_line[noted]}
-        # Without a test: while modules are loaded.
+        # An empty name means a line executed while modules are loaded.
         chosen = self.seconds.keys() if "" in contexts else contexts & self.seconds.keys()
         return sorted(chosen, key=lambda name: (self.seconds[name], name))
 
 
 def tests_of(runs: Iterable[tuple[Path, Path]], together: Path) -> Tests:
-    """Of runs of tests: the coverage and the times that each noted, put together in a file."""
+    """Merge the coverage and the times of several runs into one file."""
     found, seconds = CoverageData(basename=str(together)), Counter[str]()
     for data, times in runs:
         one = CoverageData(basename=str(data))

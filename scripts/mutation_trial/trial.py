@@ -1,12 +1,12 @@
-"""Runs the tests of core and policies on every chosen mutant, in copies of the checkout.
+"""Run the tests of some rooms on every selected mutant, in copies of the checkout.
 
     found      a test failed, or the tests did not end in time
     survived   all tests passed: a hole in the tests, or a mutant that changes nothing
 
-All tests run once on the code as it is, under coverage, some side by side; a mutant is tried by
-those that execute its line, the shortest first, until one fails.
+All tests run once on the original code under coverage, several at a time. A mutant is then tested
+with the tests that execute its line, the shortest first, until a test fails.
 
-Ends with 1 when fewer than 95 % are found, and with 2 when the code as it is fails its tests.
+Exits with status 1 if fewer than 95 % are found, and with status 2 if the original code fails.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from pathlib import Path
 from py_compile import PycInvalidationMode
 from queue import SimpleQueue
 
-from mutants import ROOT, Mutant, chosen
+from mutants import ROOMS, ROOT, Mutant, chosen
 from noting import TIMES
 from selection import RULES, Tests, tests_of
 
 SEED = 20261122
-COUNT = 40
+COUNT = 100
 FOUND_MIN = 0.95
 TREES = ("proto/src", "proto/gen/python", "coordinator/src", "nodeagent/src", "runtime_shims/src")
 COPIED = ("proto", "coordinator", "nodeagent", "runtime_shims/src", "tests", "pyproject.toml")
-TESTS = (
+_DECISIONS = (
     "tests/contract/policies",
     "tests/property/policies",
     "tests/unit/core",
@@ -50,13 +50,28 @@ TESTS = (
     "tests/property/pool",
     "tests/unit/simulation",
 )
+TESTS = {
+    "core": _DECISIONS,
+    "policies": _DECISIONS,
+    "adapters": ("tests/unit/adapters",),
+    "results": ("tests/unit/results", "tests/unit/pool", "tests/unit/runs"),
+    "nodeagent": (
+        "tests/unit/agent",
+        "tests/contract/agent",
+        "tests/property/agent",
+        "tests/property/steps",
+    ),
+}
+"""Tests by room. Coverage does not see lines executed in processes that tests start."""
+FOUND = "tests/found/test_found_22_*.py"
+"""Tests for all rooms: their rules had no test until mutants showed it."""
 LIMIT_FACTOR, LIMIT_LEAST_S = 4, 60.0
 PLUGINS = str(Path(__file__).parent)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """What became of a mutant: the test that found it, empty if it survived."""
+    """The result for a mutant: the test that found it, empty if it survived."""
 
     mutant: Mutant
     found_by: str
@@ -64,13 +79,13 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Noted:
-    """A run of which is noted, in a folder, what each test executes and how long it takes."""
+    """Folder for the recorded coverage and times of a test run."""
 
     folder: Path
 
     @property
     def data(self) -> Path:
-        """What coverage writes."""
+        """The data file of coverage."""
         return self.folder / "coverage"
 
     @property
@@ -79,7 +94,7 @@ class Noted:
         return self.folder / "times.json"
 
     def options(self) -> tuple[Sequence[str], Sequence[str], dict[str, str]]:
-        """What runs pytest, what pytest loads, and variables."""
+        """Return the options that start pytest, options of pytest, and variables."""
         rules = self.folder / "coveragerc"
         rules.write_text(RULES.format(data=self.data), encoding="utf-8")
         tool = ("-m", "coverage", "run", f"--rcfile={rules}")
@@ -87,7 +102,7 @@ class Noted:
 
 
 def copy_of_checkout(folder: Path) -> Path:
-    """A copy of what the tests need, compiled; a changed file is seen by its text, not its time."""
+    """Copy and compile the files that tests need. Changes are detected by content, not by time."""
     for name in COPIED:
         source, target = ROOT / name, folder / name
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -101,10 +116,15 @@ def copy_of_checkout(folder: Path) -> Path:
     return folder
 
 
-def noted_runs(folders: SimpleQueue[Path], workers: int, place: Path) -> tuple[list[Noted], str]:
-    """Every part of the tests once on the code as it is; what failed first, empty if nothing."""
+def noted_runs(
+    folders: SimpleQueue[Path], workers: int, place: Path, rooms: Sequence[str]
+) -> tuple[list[Noted], str]:
+    """Run all parts of the tests once on the original code.
+
+    Return also the first failure, or "".
+    """
     some = folders.get()
-    parts = parts_there(some)
+    parts = parts_there(some, rooms)
     folders.put(some)
     runs = [Noted(place / str(number)) for number in range(len(parts))]
 
@@ -124,7 +144,7 @@ def noted_runs(folders: SimpleQueue[Path], workers: int, place: Path) -> tuple[l
 
 
 def trust_tests(folder: Path) -> list[str]:
-    """Those of `tests/trust` that play the core by hand, and those of policies."""
+    """Tests of `tests/trust` that drive the core directly, and tests of policies."""
     return sorted(
         str(path.relative_to(folder))
         for path in (folder / "tests/trust").glob("test_*.py")
@@ -132,17 +152,19 @@ def trust_tests(folder: Path) -> list[str]:
     )
 
 
-def parts_there(folder: Path) -> list[list[str]]:
-    """All tests that mutants are tried by, as far as a copy has them, in parts of one run each."""
-    parts = [[test] for test in TESTS if (folder / test).exists()]
-    trust = trust_tests(folder)
+def parts_there(folder: Path, rooms: Sequence[str]) -> list[list[str]]:
+    """All existing tests for these rooms, grouped into parts of one run each."""
+    rules = sorted(str(one.relative_to(folder)) for one in folder.glob(FOUND))
+    tests = dict.fromkeys([*(test for room in rooms for test in TESTS[room]), *rules])
+    parts = [[test] for test in tests if (folder / test).exists()]
+    trust = trust_tests(folder) if {"core", "policies"} & {*rooms} else []
     return [*parts, trust] if trust else parts
 
 
 def run_tests(
     folder: Path, tests: list[str], limit_s: float | None, noted: Noted | None = None
 ) -> str:
-    """The first test that fails in a copy, "time" past the limit, empty if all pass."""
+    """Return the first failed test in a copy, "time" after the limit, empty if all pass."""
     paths = os.pathsep.join([*(str(folder / tree) for tree in TREES), PLUGINS])
     tool, plugin, more = noted.options() if noted else ((), (), {})
     command = [sys.executable, *tool, "-m", "pytest", *plugin]
@@ -150,7 +172,7 @@ def run_tests(
     environment = {**os.environ, "PYTHONPATH": paths, "PYTHONDONTWRITEBYTECODE": "1", **more}
     try:
         done = subprocess.run(
-            # How long a test may take is a matter of the whole run here.
+            # The limit applies to the whole run here, not to each test.
             [*command, "--timeout=0", *tests],
             cwd=folder,
             env=environment,
@@ -168,7 +190,7 @@ def run_tests(
 
 
 def judged(mutant: Mutant, folders: SimpleQueue[Path], known: Tests) -> Verdict:
-    """Plants a mutant in a free copy, runs the tests, and takes it out again."""
+    """Put a mutant into a free copy, run the tests, and restore the file."""
     folder = folders.get()
     path = folder / mutant.file
     original = path.read_text(encoding="utf-8")
@@ -176,7 +198,7 @@ def judged(mutant: Mutant, folders: SimpleQueue[Path], known: Tests) -> Verdict:
     limit_s = LIMIT_LEAST_S + LIMIT_FACTOR * sum(known.seconds[name] for name in tests)
     try:
         path.write_text(mutant.code, encoding="utf-8")
-        # Without arguments all there is would run.
+        # Without arguments, pytest would run all tests.
         found_by = run_tests(folder, tests, limit_s) if tests else ""
         verdict = Verdict(mutant=mutant, found_by=found_by)
     finally:
@@ -189,14 +211,17 @@ def judged(mutant: Mutant, folders: SimpleQueue[Path], known: Tests) -> Verdict:
 
 
 def main() -> int:
-    """Draws, tries, tells."""
+    """Select mutants, test them, and report the results."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seed", type=int, default=SEED)
     parser.add_argument("--count", type=int, default=COUNT)
     parser.add_argument("--workers", type=int, default=len(os.sched_getaffinity(0)))
+    parser.add_argument(
+        "--rooms", nargs="+", choices=ROOMS, default=list(ROOMS), help="what is changed"
+    )
     parser.add_argument("--list", action="store_true", help="only name the mutants")
     given = parser.parse_args()
-    mutants = chosen(given.count, given.seed)
+    mutants = chosen(given.count, given.seed, given.rooms)
     if given.list:
         print("\n".join(mutant.name for mutant in mutants))
         return 0
@@ -204,7 +229,7 @@ def main() -> int:
         folders: SimpleQueue[Path] = SimpleQueue()
         for number in range(given.workers):
             folders.put(copy_of_checkout(Path(name) / str(number)))
-        runs, failed = noted_runs(folders, given.workers, Path(name) / "noted")
+        runs, failed = noted_runs(folders, given.workers, Path(name) / "noted", given.rooms)
         if failed:
             print(f"the code as it is fails its tests: {failed}", file=sys.stderr)
             return 2

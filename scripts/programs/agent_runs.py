@@ -1,7 +1,7 @@
-"""Runs programs under a real agent, on its emulated zones (uncapped), and changes their cores.
+"""Runs of programs under a real agent, on emulated zones (uncapped), with changing cores.
 
-The agent is told what a coordinator would tell it: launch, masks, forget. Runs end by themselves,
-or are found to hang when their time is up.
+The agent receives the commands of a coordinator: launch, masks, forget. Runs end by themselves, or
+count as hung after their time limit.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class TrialError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """How a run ended. ``hung``: it was ended because its time was up."""
+    """The end of a run. ``hung``: the run was ended after its time limit."""
 
     exit_code: int
     seconds: float
@@ -63,7 +63,7 @@ class Run:
 
     @property
     def bad_end(self) -> str:
-        """What is wrong with the way it ended; empty if nothing is."""
+        """Description of a wrong end; empty if the run ended correctly."""
         last = self.errors.strip().splitlines()[-1:] or ["no message"]
         if self.hung:
             return f"it hung ({self.seconds:.0f} s)"
@@ -72,7 +72,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Order:
-    """What is run, and what of it is kept."""
+    """A program to run and the outputs to keep."""
 
     argv: tuple[str, ...]
     folder: Path
@@ -98,7 +98,7 @@ class TrialAgent:
         self._stub = stub(self._channel)
 
     def call(self, method: str, request: Any) -> Any:
-        """One call; a command gets its header. Raises TrialError."""
+        """Make one call; a command gets its header. Raises TrialError."""
         if "header" in request.DESCRIPTOR.fields_by_name:
             self._calls += 1
             header = common.CommandHeader(epoch=1, request_id=f"t{self._calls}", cause="trial")
@@ -109,7 +109,7 @@ class TrialAgent:
             raise TrialError(f"{method}: {error.details()}") from error
 
     def uncap(self) -> None:
-        """Sets all caps to the greatest."""
+        """Set all caps to their maximum."""
         self.renew()
         zones = self.call("GetInventory", pb.GetInventoryRequest()).zones
         caps = [pb.ZoneCap(name=z.name, cap_uw=z.cap_uw_max) for z in zones if z.can_cap]
@@ -119,11 +119,11 @@ class TrialAgent:
                 raise TrialError(f"the cap of {result.name} could not be set: {result.message}")
 
     def renew(self) -> None:
-        """A lease for one run."""
+        """Take a lease for one run."""
         self.call("RenewLease", pb.RenewLeaseRequest(duration_ns=LEASE_NS))
 
     def run(self, order: Order, steer: Callable[[Steering], None]) -> Run:
-        """Runs a program while ``steer`` changes its cores; waits for its end."""
+        """Run a program while ``steer`` changes its cores; wait for its end."""
         self.renew()
         self._jobs += 1
         job = f"trial-{self._jobs}"
@@ -178,7 +178,7 @@ class TrialAgent:
         raise TrialError(f"the agent did not tell the end of {job}")
 
     def close(self) -> None:
-        """Ends the connection."""
+        """Close the connection."""
         self._channel.close()
 
 
@@ -196,11 +196,11 @@ class Steering:
     confined: int = 0
 
     def over(self, seconds: float) -> bool:
-        """Waits for so long at most: whether the program has ended or its time is up."""
+        """Wait for at most this time. Return whether the program has ended or its time is up."""
         return self._end(seconds) or time.monotonic() > self.started_s + self.limit_s
 
     def mask(self, cpus: tuple[int, ...]) -> None:
-        """Changes its cores; a program that has just ended does not care."""
+        """Change its cores. Ignores a program that has just ended."""
         try:
             request = pb.SetMaskRequest(job_id=self.job, cpus=_text(cpus))
             answer = self.agent.call("SetMask", request)
@@ -212,7 +212,9 @@ class Steering:
         self.confined += answer.shim == pb.SHIM_STATE_CONFINED
 
     def at_random(self, chance: random.Random, masks_max: int) -> None:
-        """Random cores at random times, short and long stays, until the end or so many changes."""
+        """Set random cores after random delays, until the end or for at most this number of
+        changes.
+        """
         both = self.agent.cpus
         sets = [both[:1], both[1:], both]
         now = both
@@ -223,12 +225,12 @@ class Steering:
 
 
 def alone(_: Steering) -> None:
-    """Leaves a program alone."""
+    """Leave a program alone."""
 
 
 @contextmanager
 def started_agent(shim: Path) -> Iterator[TrialAgent]:
-    """An agent on two cores of this machine, in a folder of its own."""
+    """An agent on two cores of this machine, in its own folder."""
     cores = sorted(os.sched_getaffinity(0))[:2]
     if len(cores) < 2:
         raise TrialError("two cores are needed")
@@ -263,7 +265,7 @@ def started_agent(shim: Path) -> Iterator[TrialAgent]:
 
 @contextmanager
 def _end_of(pid: int) -> Iterator[Callable[[float], bool]]:
-    """Waits for the end of a process that is not ours."""
+    """Wait for the end of a process that is not our child."""
     try:
         fd = os.pidfd_open(pid)
     except ProcessLookupError:

@@ -1,4 +1,4 @@
-"""Inputs of the real programs of the trials, made here from nothing: no file is downloaded.
+"""Inputs of the real programs in the trials, generated here without downloads.
 
 GROMACS: a box of water (SPC/E), placed and relaxed by its own tools. CP2K: three water molecules, a
 few steps of molecular dynamics. xtb: a straight alkane.
@@ -108,7 +108,7 @@ class InputError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """A program with its input, and what of its results must agree."""
+    """A program with its input, and the results that must agree."""
 
     name: str
     argv: tuple[str, ...]
@@ -116,13 +116,13 @@ class Case:
     outputs: tuple[str, ...]
     how: Comparison
     quantity: str
-    """What is compared, for people."""
+    """Name of the compared quantity, for output."""
     fit: bool
-    """Whether it is known to bear a changing team."""
+    """Whether the program is known to tolerate a changing team."""
 
 
 def gromacs(place: Path, *, edge_nm: float, steps: int) -> Case:
-    """A cube of water; about 98 atoms a cubic nanometre."""
+    """A cube of water; about 98 atoms per cubic nanometre."""
     folder = _folder(place, "gromacs")
     made = _tool(folder, "solvate", "-cs", "spc216.gro", "-box", *[str(edge_nm)] * 3, "-o", "b.gro")
     found = [line for line in made.splitlines() if line.startswith("Number of solvent molecules")]
@@ -138,7 +138,7 @@ def gromacs(place: Path, *, edge_nm: float, steps: int) -> Case:
     for path in folder.iterdir():
         if path.name != "topol.tpr":
             path.unlink()
-    # -reprod leaves out what depends on timing, so that two runs agree in every bit.
+    # -reprod disables timing-dependent steps, so that two runs agree in every bit.
     argv = ("gmx", "-quiet", "mdrun", "-s", "topol.tpr", "-ntmpi", "1", "-pin", "off", "-reprod")
     return Case(
         name="gromacs",
@@ -173,7 +173,7 @@ def cp2k(place: Path, *, steps: int) -> Case:
 
 
 def xtb(place: Path, *, carbons: int) -> Case:
-    """A chain of carbon atoms with its hydrogen, in the plane and straight."""
+    """A straight chain of carbon atoms with their hydrogen atoms in a plane."""
     folder = _folder(place, "xtb")
     lines = []
     for i in range(carbons):

@@ -1,14 +1,17 @@
-"""Real programs under a real agent: do results survive, what does a squeeze cost, do they fit?
+"""Real programs under a real agent: unchanged results, cost of a squeeze, verdicts of certify.
 
-Each figure is printed beside what must hold; the exit code is 1 when something does not. Needs the
-programs it is asked to try, and the built shim; see scripts/trial_programs.
+Each value is printed with its limit; the exit status is 1 if a limit is violated. The requested
+programs and the built shim must be installed; see scripts/trial_programs.
 
-    mode mask  random cores at random times: no crash, no hang, the result of a run left alone
-    squeeze    GROMACS started on two cores and put on one: at most 10 % slower than one that
-               started on one core, over the same steps (median of pairs)
-    certified  `wattfold certify` finds out that GROMACS and CP2K do not bear a changing team, and
-               that xtb does
-    mode team  kernels of our own (tests/system/shims/programs), on both OpenMP runtimes
+    mode mask  random cores at random times: no crash, no hang, the result of an undisturbed run
+
+    squeeze    GROMACS moved from two cores to one: at most 10 % slower than GROMACS started on
+               one core, over the same steps (median of pairs)
+
+    certified  `wattfold certify` reports that xtb tolerates a changing team, and that GROMACS and
+               CP2K do not
+
+    mode team  our own kernels (tests/system/shims/programs), on both OpenMP runtimes
 """
 
 from __future__ import annotations
@@ -40,13 +43,13 @@ KERNEL_ARGUMENTS = {"random": "1000", "sparse": "3000", "hydro": "4000"}
 SQUEEZE_MAX = 1.10
 RUNS_MAX = 100
 LONGEST = 32
-"""At most so many times the steps asked for, where a machine is too fast for them."""
+"""Maximum factor for the number of steps on a machine that is too fast for the requested steps."""
 NAMES = ("gromacs", "cp2k", "xtb", "kernels")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """One thing that was tried."""
+    """The result of one check."""
 
     program: str
     what: str
@@ -58,7 +61,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Size:
-    """How much is tried."""
+    """Numbers of runs and steps."""
 
     resizes: int
     pairs: int
@@ -81,7 +84,7 @@ Compare = Callable[[Run, Run], str | None]
 
 
 def resized(agent: TrialAgent, order: Order, compare: Compare, size: Size) -> Finding:
-    """Runs of a program under random masks, each against a run left alone."""
+    """Runs of a program under random masks, each against an undisturbed run."""
     both = replace(order, cpus=agent.cpus)
     first = agent.run(both, alone)
     if first.bad_end:
@@ -111,14 +114,14 @@ def resized(agent: TrialAgent, order: Order, compare: Compare, size: Size) -> Fi
 
 
 def of_case(case: Case, **more: str) -> Order:
-    """A case as the agent runs it."""
+    """A case in the form that the agent runs."""
     return Order(
         argv=case.argv, folder=case.folder, outputs=case.outputs, environment=more, cpus=()
     )
 
 
 def in_mask_mode(agent: TrialAgent, case: Case, size: Size) -> Finding:
-    """Random masks on a real program."""
+    """Check a real program under random masks."""
 
     def compare(first: Run, run: Run) -> str | None:
         return difference(first.outputs, run.outputs, case.how)
@@ -128,10 +131,10 @@ def in_mask_mode(agent: TrialAgent, case: Case, size: Size) -> Finding:
 
 
 def squeeze(agent: TrialAgent, case: Case, size: Size) -> Finding:
-    """GROMACS put on one core while it runs, against one that started there.
+    """Put GROMACS on one core while it runs, and compare it with a run that started there.
 
-    It counts its time from a fifth of its steps on, which is after the squeeze. On a machine where
-    a fifth is over before the squeeze holds, it gets twice the steps, and the pair is run again.
+    GROMACS counts its time from a fifth of its steps on, which is after the squeeze. If a fifth is
+    over before the squeeze takes effect, the pair is repeated with twice the steps.
     """
     begin_s = time.monotonic()
     steps, ratios = size.steps, list[float]()
@@ -155,7 +158,9 @@ def squeeze(agent: TrialAgent, case: Case, size: Size) -> Finding:
 
 
 def squeezed(agent: TrialAgent, case: Case, steps: int) -> float | None:
-    """The time of one pair's squeezed run over that of the other; None if it came too late."""
+    """Time of the squeezed run divided by the time of the other run; None if the squeeze was too
+    late.
+    """
     argv = [*case.argv, "-resetstep", str(steps // 5)]
     argv[argv.index("-nsteps") + 1] = str(steps)
     order = replace(of_case(case), argv=tuple(argv), outputs=("md.log",))
@@ -176,7 +181,7 @@ def squeezed(agent: TrialAgent, case: Case, steps: int) -> float | None:
 
 
 def timed(run: Run) -> float:
-    """Seconds of a run of GROMACS as it counted them."""
+    """Seconds of a run of GROMACS by its own count."""
     if run.bad_end:
         raise TrialError(f"GROMACS: {run.bad_end}")
     found = re.search(r"^\s+Time:\s+[\d.]+\s+([\d.]+)", run.outputs["md.log"].decode(), re.M)
@@ -186,7 +191,7 @@ def timed(run: Run) -> float:
 
 
 def certified(case: Case, shim: Path, size: Size) -> Finding:
-    """The verdict of the command."""
+    """Check the verdict of `wattfold certify`."""
     how = case.how
     options = [
         *("--json", "--no-store", "--no-stdout", "--threads", "2", "--shim", str(shim)),
@@ -213,7 +218,7 @@ def certified(case: Case, shim: Path, size: Size) -> Finding:
 
 
 def kernels(agent: TrialAgent, folder: Path, size: Size) -> Iterator[Finding]:
-    """Kernels in mode team, built by each compiler there is."""
+    """Check kernels in mode team, built by each available compiler."""
     empty = folder / "empty"
     empty.mkdir()
     for compiler in ("gcc", "clang"):
@@ -234,7 +239,10 @@ def kernels(agent: TrialAgent, folder: Path, size: Size) -> Iterator[Finding]:
 
 
 def same_kernel(first: Run, run: Run) -> str | None:
-    """Every bit of the lines "exact"; the sums whose order OpenMP leaves open are on others."""
+    """Compare every bit of the lines "exact".
+
+    Sums with an order left open by OpenMP are on other lines.
+    """
     exact, near = Comparison(ignore=("^near",)), Comparison(relative=1e-12, ignore=("^exact",))
     return difference(first.outputs, run.outputs, exact) or difference(
         first.outputs, run.outputs, near
@@ -242,7 +250,7 @@ def same_kernel(first: Run, run: Run) -> str | None:
 
 
 def compiled(compiler: str, source: Path, program: Path) -> str:
-    """Builds a kernel; what the compiler complained of, empty if nothing."""
+    """Build a kernel. Return the error output of the compiler, empty if none."""
     flags = ("-std=gnu11", "-O2", "-fopenmp", "-o", str(program), str(source), "-lm")
     try:
         done = subprocess.run([compiler, *flags], capture_output=True, text=True, check=False)
@@ -252,7 +260,7 @@ def compiled(compiler: str, source: Path, program: Path) -> str:
 
 
 def cases(names: Iterable[str], place: Path, size: Size) -> list[Case]:
-    """The real programs that were asked for, with their inputs."""
+    """The requested real programs with their inputs."""
     makers: dict[str, Callable[[], Case]] = {
         "gromacs": lambda: gromacs(place, edge_nm=size.edge_nm, steps=size.steps),
         "cp2k": lambda: cp2k(place, steps=size.cp2k_steps),
@@ -265,7 +273,7 @@ def cases(names: Iterable[str], place: Path, size: Size) -> list[Case]:
 
 
 def findings(names: tuple[str, ...], size: Size, shim: Path, place: Path) -> Iterator[Finding]:
-    """Everything that was asked for, one after another."""
+    """Run all requested checks in turn."""
     with started_agent(shim) as agent:
         for case in cases(names, place, size):
             yield in_mask_mode(agent, case, size)
@@ -278,7 +286,7 @@ def findings(names: tuple[str, ...], size: Size, shim: Path, place: Path) -> Ite
 
 
 def line(finding: Finding) -> str:
-    """A finding as text."""
+    """A check result as text."""
     mark = "ok  " if finding.held else "FAIL"
     return (
         f"{mark} {finding.program:<14} {finding.what:<15} {finding.seconds:6.1f} s  {finding.found}"

@@ -1,7 +1,7 @@
-"""Runs inside the virtual machine of scripts/vm_trial: the agent under its units, step by step.
+"""Checks inside the virtual machine of scripts/vm_trial: the agent under its units, in steps.
 
-Prints one line a check and goes on after one that failed. Only looks from outside: files of the
-kernel and of the zones, systemd's word, and the agent's service.
+Prints a line for each check and continues after a failed check. All checks are external: they use
+files of the kernel and of the zones, systemd's reports, and the agent's service.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ failed: list[str] = []
 
 
 def check(what: str, held: bool, detail: object = "") -> None:
-    """Counts and prints one check."""
+    """Count and print a check."""
     global checks
     checks += 1
     if not held:
@@ -63,7 +63,7 @@ def check(what: str, held: bool, detail: object = "") -> None:
 
 
 def run(*command: str) -> str:
-    """What a command prints; its errors too."""
+    """Return the output of a command, including its errors."""
     done = subprocess.run(command, capture_output=True, text=True, timeout=600)
     return (done.stdout + done.stderr).strip()
 
@@ -74,7 +74,7 @@ def shown(name: str, unit: str = UNIT) -> str:
 
 
 def until(condition: Callable[[], bool], deadline_s: float = DEADLINE_S) -> bool:
-    """Waits for something that tells nobody when it happens."""
+    """Wait for a condition that has no notification."""
     end = time.monotonic() + deadline_s
     while not condition():
         if time.monotonic() > end:
@@ -96,7 +96,7 @@ class Agent:
         self.stub = node_agent_pb2_grpc.NodeAgentStub(grpc.insecure_channel("127.0.0.1:7070"))
 
     def ask(self, method: str, request: object, **fields: object) -> object:
-        """One call, with the token; waits for an agent that is just starting."""
+        """Make one call, with the token. Wait for an agent that is still starting."""
         call = getattr(self.stub, method)
         return call(
             request,
@@ -111,7 +111,7 @@ class Agent:
         return self.send(method, kind(**fields))
 
     def send(self, method: str, request: object) -> object:
-        """A command that is complete but for its header."""
+        """Send a command that is complete except for its header."""
         self._commands += 1
         header = common.CommandHeader(epoch=1, request_id=f"t{self._commands}", cause="trial")
         request.header.CopyFrom(header)
@@ -146,7 +146,7 @@ def group_of(pid: int) -> str:
 
 
 def kernel_mask(pid: int) -> str:
-    """The cores the kernel holds the group of a process to."""
+    """The cores to which the kernel restricts the group of a process."""
     return Path(f"/sys/fs/cgroup{group_of(pid)}/cpuset.cpus.effective").read_text().strip()
 
 
@@ -165,7 +165,7 @@ def goes_on(pid: int) -> bool:
 
 
 def beat() -> int:
-    """When the job last said that it lives."""
+    """Time of the last sign of life of the job."""
     try:
         return number(Path("/var/lib/wattfold/beat"))
     except (OSError, ValueError):
@@ -173,12 +173,12 @@ def beat() -> int:
 
 
 def log_since(cursor: float) -> str:
-    """What the agent has logged since a time."""
+    """Log entries of the agent since a time."""
     return run("journalctl", "-q", "-o", "cat", "-u", UNIT, "--since", f"@{cursor:.0f}")
 
 
 def machine() -> None:
-    """What this machine is."""
+    """Description of this machine."""
     print(f"{platform.release()}; {run('systemctl', '--version').splitlines()[0]}", flush=True)
     check("systemd is process 1", Path("/proc/1/comm").read_text().strip() == "systemd")
     kind = run("stat", "-fc", "%T", "/sys/fs/cgroup")
@@ -195,7 +195,7 @@ def machine() -> None:
 
 
 def install() -> None:
-    """Configuration and token, as an administrator would."""
+    """Install configuration and token, as an administrator would."""
     shutil.copy("/opt/trial/agent.toml", CONFIG)
     token = Path("/etc/wattfold/agents.token")
     token.write_text(TOKEN + "\n")
@@ -208,7 +208,7 @@ def install() -> None:
 
 
 def refuses_a_wrong_configuration() -> None:
-    """A wrong configuration ends the agent for good, with the line."""
+    """A wrong configuration stops the agent permanently and is reported with its line."""
     began = time.time()
     right = CONFIG.read_text()
     CONFIG.write_text("node_id = 'n001'\nflor_w = 30\n")
@@ -221,7 +221,7 @@ def refuses_a_wrong_configuration() -> None:
 
 
 def starts(agent: Agent) -> None:
-    """The unit starts; the node is at its floor; what it may do is small."""
+    """The unit starts; the node is at its floor; its capabilities are minimal."""
     report = run("/opt/wattfold/bin/wattfold-agent", "check", "--config", str(CONFIG))
     print("     " + report.replace("\n", "\n     "), flush=True)
     began = time.monotonic()
@@ -247,7 +247,7 @@ def starts(agent: Agent) -> None:
 
 
 def launched(agent: Agent, order: pb.LaunchRequest) -> bool:
-    """Starts a job; on a machine this slow its keeper may be late, which refuses the job."""
+    """Start a job. On a slow machine its keeper may be late, and then the job is refused."""
     try:
         agent.send("Launch", order)
     except grpc.RpcError as error:
@@ -257,7 +257,7 @@ def launched(agent: Agent, order: pb.LaunchRequest) -> bool:
 
 
 def runs_a_job(agent: Agent) -> int:
-    """A job of another account, held by the kernel to its cores."""
+    """A job of another account runs; the kernel restricts it to its cores."""
     agent.lease()
     result = agent.cap(60)
     check("a cap is in the zone's file", number(LIMIT) == 60_000_000, result.enforced_uw)
@@ -296,7 +296,7 @@ def runs_a_job(agent: Agent) -> int:
 
 
 def resizes(agent: Agent, pid: int) -> None:
-    """Smaller, larger, elsewhere; and not outside what the node has."""
+    """Smaller, larger and other cores work, but no cores outside the node."""
     times = []
     for cpus in ("1", "1-2", "2-3", "1-2"):
         began = time.monotonic()
@@ -321,7 +321,7 @@ def resizes(agent: Agent, pid: int) -> None:
 
 
 def stands_beside_systemd(pid: int) -> None:
-    """Systemd's own changes of control groups leave those of jobs alone."""
+    """Systemd's own changes of control groups do not affect the groups of jobs."""
     run("systemctl", "daemon-reload")
     run("systemd-run", "--wait", "-p", "CPUQuota=50%", "-p", "AllowedCPUs=0", "/usr/bin/true")
     run("systemctl", "daemon-reexec")
@@ -333,7 +333,7 @@ def stands_beside_systemd(pid: int) -> None:
 
 
 def outlives_a_kill(agent: Agent, pid: int) -> None:
-    """Kill -9: systemd starts another, which adopts the job and goes to the floor."""
+    """After kill -9, systemd starts another agent, which adopts the job and goes to the floor."""
     began, old = time.time(), shown("MainPID")
     os.kill(int(old), signal.SIGKILL)
     back = until(lambda: shown("ActiveState") == "active" and shown("MainPID") not in (old, "0"))
@@ -346,7 +346,7 @@ def outlives_a_kill(agent: Agent, pid: int) -> None:
 
 
 def after_restart(agent: Agent, pid: int, began: float) -> None:
-    """The job is the same, known, held, and can be resized."""
+    """The job is the same, known, restricted to its cores, and can be resized."""
     check("the job runs on", goes_on(pid), pid)
     info = agent.jobs().get(JOB)
     check("the new agent has adopted it", info is not None and info.pid == pid, info and info.pid)
@@ -358,7 +358,7 @@ def after_restart(agent: Agent, pid: int, began: float) -> None:
 
 
 def outlives_a_hang(agent: Agent, pid: int) -> None:
-    """An agent that hangs: the guard ends its lease, systemd ends and starts it."""
+    """If an agent hangs, the guard ends its lease, and systemd kills and restarts it."""
     agent.lease(5)
     agent.cap(50)
     old, began = shown("MainPID"), time.time()
@@ -377,7 +377,7 @@ def quota_of(pid: int) -> str:
 
 
 def outlives_orderly_stops(agent: Agent, pid: int) -> None:
-    """Restart and stop leave the job and the floor; the limits come back on request."""
+    """Restart and stop keep the job and the floor; the limits return on request."""
     began = time.time()
     run("systemctl", "restart", UNIT)
     check("systemctl restart", shown("ActiveState") == "active")
@@ -405,7 +405,7 @@ def outlives_orderly_stops(agent: Agent, pid: int) -> None:
 
 
 def ends_the_job(agent: Agent, pid: int) -> None:
-    """The job is ended, its end is known, its control group is gone."""
+    """The job is ended, its end is known, and its control group no longer exists."""
     group = Path("/sys/fs/cgroup" + group_of(pid))
     agent.command("Signal", pb.SignalRequest, job_id=JOB, signal=15, grace_ns=int(20e9))
     ended = until(lambda: agent.jobs()[JOB].state == pb.PROCESS_STATE_ENDED)
@@ -415,7 +415,7 @@ def ends_the_job(agent: Agent, pid: int) -> None:
 
 
 def coordinates() -> None:
-    """The coordinator's unit: a job through the whole site."""
+    """The coordinator's unit runs a job through the whole site."""
     agent_token = Path("/etc/wattfold/coordinator-agents.token")
     agent_token.write_text(TOKEN + "\n")
     agent_token.chmod(0o600)
@@ -452,7 +452,7 @@ def coordinates() -> None:
 
 
 def main() -> None:
-    """All steps; a step that breaks is a failed check."""
+    """Run all steps. An exception in a step is a failed check."""
     agent = Agent()
     job: dict[str, int] = {}
 

@@ -1,17 +1,17 @@
-"""Small clusters and jobs for tests: the product's simulator with a few words less to write."""
+"""Small clusters and jobs for tests: shortcuts for the simulator."""
 
 from __future__ import annotations
 
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import NodeId, ZoneName
-from wattfold.coordinator.core.job import JobSpec
-from wattfold.coordinator.core.node import Curve, NodeSpec, Zone, ZoneKind
-from wattfold.coordinator.core.plan import Policy
-from wattfold.coordinator.core.state import CoreSettings
-from wattfold.coordinator.simulation.cluster import driver
-from wattfold.coordinator.simulation.cluster.faults import Faults
-from wattfold.coordinator.simulation.cluster.restarts import RestartTimes
-from wattfold.coordinator.simulation.cluster.work import Work
+from wattfold.coordinator.core.model.job import JobSpec
+from wattfold.coordinator.core.model.node import Curve, NodeSpec, Zone, ZoneKind
+from wattfold.coordinator.core.model.plan import Policy
+from wattfold.coordinator.core.state.state import CoreSettings
+from wattfold.simulator.messages import driver
+from wattfold.simulator.messages.faults import Faults
+from wattfold.simulator.messages.restarts import RestartTimes
+from wattfold.simulator.messages.work import Work
 
 __all__ = ["GPU_W", "PACKAGE", "Cluster", "Faults", "S", "W", "node_spec"]
 
@@ -23,7 +23,7 @@ CURVE = Curve(a=1.5, b=4.0, c=8.0, f_low_ghz=1.2, f_high_ghz=2.6)
 
 
 GPU_W = 6
-"""What each GPU of a node is charged with unless its job wants less."""
+"""Charge of each GPU of a node, unless its job has a lower level."""
 
 
 def node_spec(name: str, cores: int = 4, base_w: int = 10, gpus: int = 0) -> NodeSpec:
@@ -58,8 +58,8 @@ def node_spec(name: str, cores: int = 4, base_w: int = 10, gpus: int = 0) -> Nod
     )
 
 
-class Cluster(driver.Cluster):
-    """A cluster whose jobs name the seconds they take on one core in their command."""
+class Cluster(driver.SimulatedCluster):
+    """A cluster whose jobs name their run time on one core, in seconds, in their command."""
 
     def __init__(
         self,
@@ -69,16 +69,18 @@ class Cluster(driver.Cluster):
         seed: int = 0,
         faults: Faults | None = None,
         restarts: RestartTimes = RestartTimes(),  # noqa: B008 - immutable
+        contact_ns: int = 0,
     ) -> None:
         options = driver.ClusterOptions(
             seed=seed,
             faults=faults or Faults(),
             restarts=restarts,
             settings=CoreSettings(check_every=1),
+            contact_ns=contact_ns,
         )
         super().__init__(specs, policy, budget_uw, options)
 
     def go(self, job_id: str, spec: JobSpec, held: bool = False) -> None:
-        """Submits a job whose second word is its time on one core, s."""
+        """Submit a job whose second word is its run time on one core, s."""
         run_ns = max(int(spec.argv[1]) * S // spec.size_max, 1)
         self.submit(job_id, spec, Work(run_ns=run_ns, asked_cores=spec.size_max), held)

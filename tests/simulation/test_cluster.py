@@ -1,4 +1,4 @@
-"""The whole core against a simulated cluster: budget and masks hold through every named fault."""
+"""The whole core on a simulated cluster: budget and masks hold under every named fault."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ import pytest
 from simulation.cluster import GPU_W, Cluster, Faults, S, W, node_spec
 
 from wattfold.contract.ids import JobId, NodeId
-from wattfold.coordinator.core import actions as act
-from wattfold.coordinator.core import events as ev
-from wattfold.coordinator.core.job import JobKind, JobSpec, JobState, ResizeMode, SizeUnit
-from wattfold.coordinator.core.levels import Levels
 from wattfold.coordinator.core.machine import CoordinatorCore
-from wattfold.coordinator.core.outside import outside
-from wattfold.coordinator.core.plan import Policy
-from wattfold.coordinator.policies.easy_uniform import EasyUniform
-from wattfold.coordinator.policies.fifo_easy import FifoEasy
-from wattfold.coordinator.policies.parm import Parm, Variant
+from wattfold.coordinator.core.model import actions as act
+from wattfold.coordinator.core.model import events as ev
+from wattfold.coordinator.core.model.job import JobKind, JobSpec, JobState, ResizeMode, SizeUnit
+from wattfold.coordinator.core.model.levels import Levels
+from wattfold.coordinator.core.model.plan import Policy
+from wattfold.coordinator.core.rules.unaccounted_power import unaccounted_power
+from wattfold.coordinator.policies.fifo.easy_uniform import EasyUniform
+from wattfold.coordinator.policies.fifo.policy import FifoEasy
+from wattfold.coordinator.policies.parm.policy import Parm, ParmVersion
 
 POLICIES: list[Policy] = [
     Parm(solver="greedy", resize_interval_ns=2 * S),
-    Parm(variant=Variant.NOSE, solver="greedy"),
-    Parm(variant=Variant.NOMM, solver="greedy"),
+    Parm(variant=ParmVersion.NOSE, solver="greedy"),
+    Parm(variant=ParmVersion.NOMM, solver="greedy"),
     FifoEasy(),
 ]
 
@@ -53,7 +53,7 @@ def by_turns(index: int) -> ResizeMode:
 
 
 def with_gpus(spec: JobSpec, rng: random.Random, gpus: int) -> JobSpec:
-    """The job, which may have GPUs of its own under a cap where nodes have any."""
+    """The job, possibly with GPUs under a cap if nodes have GPUs."""
     if not gpus or rng.random() < 0.4:
         return spec
     return replace(spec, gpus=1, levels=Levels(gpu_uw=rng.randint(3, GPU_W) * W))
@@ -77,7 +77,7 @@ def test_jobs_end_and_the_budget_holds(policy: Policy) -> None:
 
 
 def test_one_cap_feeds_all_nodes_and_follows_the_budget() -> None:
-    """76 W idle; 74 W above are 18.5 W a node. Under 112 W it is 9 W, also for those that run."""
+    """76 W idle; 74 W above are 18.5 W per node. Under 112 W it is 9 W, also for running jobs."""
     cluster = Cluster([node_spec(f"n{i}") for i in range(4)], EasyUniform(), 150 * W)
     for index in range(8):
         cluster.go(str(index), job(200, 4, 4, JobKind.RIGID))
@@ -209,7 +209,7 @@ def test_a_node_that_does_not_fit_is_refused_and_the_others_go_on_when_it_is_acc
     cluster.go("a", job(3))
     cluster.run(60 * S, lambda: finished(cluster))
     assert cluster.core.state.jobs[JobId("a")].state is JobState.PENDING, "n1 draws all there is"
-    accepted_uw = outside(cluster.core.state).drawn_uw
+    accepted_uw = unaccounted_power(cluster.core.state).drawn_uw
     cluster.post(ev.BudgetChanged(budget_uw=60 * W, accepted_outside_uw=accepted_uw))
     cluster.run(120 * S, lambda: finished(cluster))
     assert cluster.core.state.jobs[JobId("a")].state is JobState.COMPLETED
@@ -247,7 +247,7 @@ def test_a_job_submitted_while_another_starts_gets_its_share() -> None:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_jobs_with_launchers_of_their_own_end_with_their_first_node(seed: int) -> None:
-    """Also when messages are lost: the processes on the other nodes run until they are ended."""
+    """Even if messages are lost, the processes on other nodes run until they are ended."""
     faults = Faults(lose=0.08, delay_ns=200_000_000)
     cluster = Cluster([node_spec(f"n{i}") for i in range(4)], FifoEasy(), 200 * W, seed, faults)
     for index in range(4):
@@ -271,9 +271,9 @@ def test_jobs_with_launchers_of_their_own_end_with_their_first_node(seed: int) -
 
 @pytest.mark.parametrize("seed", range(16))
 def test_announced_budgets_are_kept_from_the_first_instant_on(seed: int) -> None:
-    """`Cluster` looks at every instant, without grace: what nodes may draw is within the budget.
-
-    Nodes are cut off, agents and the coordinator killed, also when caps are to come down.
+    """`SimulatedCluster` compares the possible power of nodes with the budget at every instant,
+    without grace. Nodes are cut off, and agents and the coordinator are killed, even while caps are
+    falling.
     """
     rng = random.Random(2000 + seed)
     cluster = Cluster(

@@ -1,7 +1,8 @@
-"""Nodes that stop, restart, leave, lose power and are forgotten: the true limits of all agents.
+"""Nodes that stop, restart, leave, lose power and are removed: the true limits of all agents.
 
-The driver compares what every node may really draw with the budget at each instant, nodes outside
-the ledger included, but for those that an operator has declared to be without power or outside.
+The driver compares the possible power of every node with the budget at each instant, including
+nodes outside the ledger. It omits nodes that an operator has declared unpowered or outside the
+budget.
 """
 
 from __future__ import annotations
@@ -15,12 +16,12 @@ import pytest
 from simulation.cluster import PACKAGE, Cluster, Faults, S, W, node_spec
 
 from wattfold.contract.ids import JobId, NodeId
-from wattfold.coordinator.core import events as ev
-from wattfold.coordinator.core.events import NodeOrder
-from wattfold.coordinator.core.job import JobKind, JobSpec, JobState
-from wattfold.coordinator.core.node import Duty
-from wattfold.coordinator.core.outside import outside
-from wattfold.coordinator.policies.parm import Parm
+from wattfold.coordinator.core.model import events as ev
+from wattfold.coordinator.core.model.events import NodeOrder
+from wattfold.coordinator.core.model.job import JobKind, JobSpec, JobState
+from wattfold.coordinator.core.model.node import Duty
+from wattfold.coordinator.core.rules.unaccounted_power import unaccounted_power
+from wattfold.coordinator.policies.parm.policy import Parm
 
 POLICY = Parm(solver="greedy", resize_interval_ns=2 * S)
 N0, N1, N2, N3 = (NodeId(f"n{index}") for index in range(4))
@@ -40,7 +41,7 @@ def job(seconds: int, kind: JobKind = JobKind.MALLEABLE, least: int = 1) -> JobS
 
 
 def busy(nodes: int, budget_w: int, seconds: int = 1000, seed: int = 0) -> Cluster:
-    """Every node has one job, and the jobs have all of the budget."""
+    """Every node has one job, and the jobs use all of the budget."""
     cluster = Cluster([node_spec(f"n{i}") for i in range(nodes)], POLICY, budget_w * W, seed)
     for index in range(nodes):
         cluster.go(str(index), job(seconds, least=4))
@@ -57,12 +58,12 @@ def duty(cluster: Cluster, node_id: NodeId) -> Duty:
 
 
 def jobs_on(cluster: Cluster, node_id: NodeId) -> list[str]:
-    """Jobs with a process on a node, in truth."""
+    """Jobs that really have a process on a node."""
     return [process.job_id for process in cluster.agents[node_id].running]
 
 
 def test_stop() -> None:
-    """An agent that stops goes to its floors, where it is booked; its jobs go on."""
+    """A stopped agent goes to its floors and is charged for them. Its jobs keep running."""
     cluster = busy(2, 80)
     cluster.stop_agent(N0, 60 * S)
     assert cap_w(cluster, N0) == FLOOR_W
@@ -72,7 +73,7 @@ def test_stop() -> None:
 
 
 def test_restart() -> None:
-    """Back before its lease has run out: read, raised again, nothing lost."""
+    """The agent returns before its lease ends: its caps rise again, and no job is lost."""
     cluster = busy(2, 80)
     cluster.stop_agent(N0, 1 * S)
     cluster.run(30 * S)
@@ -81,7 +82,9 @@ def test_restart() -> None:
 
 
 def test_leave() -> None:
-    """It waits for its jobs, then for room, and gets its limits back only when they are charged."""
+    """It waits for its jobs, then for power, and its limits are restored only after they are
+    charged.
+    """
     cluster = busy(3, 110, seconds=100)
     cluster.order(N0, NodeOrder.LEAVE)
     cluster.run(12 * S)
@@ -114,7 +117,9 @@ def test_leave_that_can_never_fit_takes_nothing_from_the_others() -> None:
 
 
 def test_forget() -> None:
-    """Its power is cut: the operator says so, its watts are free at once and its job is lost."""
+    """The operator reports the node as unpowered: its power is free immediately and its job is
+    lost.
+    """
     cluster = busy(2, 60)
     lost = jobs_on(cluster, N0)
     cluster.cut_power(N0, 200 * S)
@@ -124,11 +129,11 @@ def test_forget() -> None:
     assert [cluster.core.state.jobs[JobId(j)].state for j in lost] == [JobState.LOST]
     cluster.run(20 * S)
     assert cap_w(cluster, N1) > 40 - BASE_W, "what it was charged with is used"
-    # It comes back without being asked for.
+    # It returns without an order.
     cluster.run(230 * S)
     assert duty(cluster, N0) is Duty.RETURNED
     assert N0 not in cluster.core.state.ledger.accounts
-    assert outside(cluster.core.state).drawn_uw == (BASE_W + FLOOR_W) * W
+    assert unaccounted_power(cluster.core.state).drawn_uw == (BASE_W + FLOOR_W) * W
     assert cap_w(cluster, N1) <= 60 - BASE_W - (BASE_W + FLOOR_W), (
         "room is kept for it all the same"
     )
@@ -138,7 +143,7 @@ def test_forget() -> None:
 
 
 def test_a_job_of_a_forgotten_node_is_started_again() -> None:
-    """On another node, from its beginning, and once: what comes back is no part of it."""
+    """It runs once on another node, from its beginning; the returned process is not part of it."""
     cluster = Cluster([node_spec(f"n{i}") for i in range(2)], POLICY, 80 * W)
     cluster.go("0", replace(job(100, JobKind.RIGID, least=4), requeue_max=1))
     cluster.run(10 * S)
@@ -158,7 +163,7 @@ def test_a_job_of_a_forgotten_node_is_started_again() -> None:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_requeues_suspensions_and_faults_leave_nothing_twice(seed: int) -> None:
-    """Whatever is lost on the way, in the end every job has run to its end, in one attempt."""
+    """Every job runs to its end in one attempt, even if messages are lost."""
     rng = random.Random(seed)
     faults = Faults(lose=0.05, late=0.05, double=0.05, delay_ns=200_000_000)
     nodes = [node_spec(f"n{i}") for i in range(3)]
@@ -171,7 +176,7 @@ def test_requeues_suspensions_and_faults_leave_nothing_twice(seed: int) -> None:
         request = rng.choice(kinds)(job_id=rng.choice(names))
         cluster.clock.later(rng.randint(2, 80) * S, partial(cluster.post, request))
     cluster.clock.later(20 * S, partial(cluster.cut_power, N0, 20 * S))
-    # A lost command to end a job is repeated with the next contact.
+    # A lost command to end a job is repeated at the next contact.
     for at_s in (50, 130, 200, 270):
         cluster.clock.later(at_s * S, partial(cluster.kill_coordinator, 3 * S))
     for name in names:
@@ -198,7 +203,7 @@ def test_a_forgotten_node_that_never_lost_its_power_keeps_its_processes() -> Non
 
 @pytest.mark.parametrize("seed", range(16))
 def test_any_order_of_stop_restart_leave_forget_and_crash(seed: int) -> None:
-    """Also with lost, late and doubled messages and a coordinator that is killed."""
+    """Includes lost, late and duplicate messages and a killed coordinator."""
     rng = random.Random(seed)
     budget_w = rng.randint(130, 220)
     cluster = Cluster(

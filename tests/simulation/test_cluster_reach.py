@@ -1,4 +1,4 @@
-"""Jobs whose processor map spans nodes, on a cluster: nodes change hands, also under faults."""
+"""Jobs with a processor map over several nodes, on a cluster: nodes change hands under faults."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ import pytest
 from simulation.cluster import Cluster, Faults, S, W, node_spec
 
 from wattfold.contract.ids import JobId, NodeId
-from wattfold.coordinator.core.job import JobKind, JobSpec, JobState, ResizeMode, SizeUnit
 from wattfold.coordinator.core.machine import CoordinatorCore
-from wattfold.coordinator.core.state import CoreSettings
-from wattfold.coordinator.policies.equipartition import Equipartition
-from wattfold.coordinator.policies.fifo_easy import FifoEasy
-from wattfold.coordinator.policies.parm import Parm
-from wattfold.coordinator.simulation.cluster.agent import Agent
+from wattfold.coordinator.core.model.job import JobKind, JobSpec, JobState, ResizeMode, SizeUnit
+from wattfold.coordinator.core.state.state import CoreSettings
+from wattfold.coordinator.policies.equipartition.policy import Equipartition
+from wattfold.coordinator.policies.fifo.policy import FifoEasy
+from wattfold.coordinator.policies.parm.policy import Parm
+from wattfold.simulator.messages.agent import Agent
 
 CORES = 4
 
 
 def spec(seconds: int, high: int = 3, low: int = 1) -> JobSpec:
-    """A Charm++ job that takes so long on one node."""
+    """A Charm++ job with this run time on one node."""
     return JobSpec(
         name="sim",
         app="sim",
@@ -38,7 +38,7 @@ def spec(seconds: int, high: int = 3, low: int = 1) -> JobSpec:
 
 
 class Watched(Cluster):
-    """Looks at every change whether objects may be where their job holds no core."""
+    """Checks at every change whether objects are on cores that their job does not hold."""
 
     def _changed(self, agent: Agent) -> None:
         super()._changed(agent)
@@ -63,7 +63,7 @@ def cluster(policy: object, nodes: int = 3, budget_w: int = 300, **fields: objec
 
 
 def nodes_of(one: Cluster, job_id: str) -> tuple[list[str], list[str]]:
-    """Nodes it holds, and those where it is resident, by what agents really have."""
+    """Nodes that the job holds, and nodes where it is resident, from the state of the agents."""
     found = {
         node_id: agent.processes[JobId(job_id)]
         for node_id, agent in one.agents.items()
@@ -94,7 +94,7 @@ def test_a_job_gives_nodes_back_by_order_and_takes_them_again() -> None:
     other = one.truth.runs[JobId("b")].totals
     assert other.start_ns < 26 * S
     assert one.truth.runs[JobId("a")].totals.start_ns < other.start_ns
-    # 60 s on three nodes, of which 20 s were done there; some 10 s alone; the rest on three.
+    # 60 s on three nodes, of which 20 s were done there; some 10 s on one; the rest on three.
     assert one.truth.runs[JobId("a")].totals.end_ns / S == pytest.approx(68, abs=3)
     assert jobs[JobId("a")].attempts == ()
     assert not one.clashes

@@ -1,4 +1,4 @@
-"""Jobs that are resized by restarts, on a cluster: what it costs them, and that nothing is lost."""
+"""Jobs resized by restarts, on a cluster: the cost of restarts, and no lost work."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ import pytest
 from simulation.cluster import Cluster, Faults, S, W, node_spec
 
 from wattfold.contract.ids import JobId, NodeId
-from wattfold.coordinator.core.job import JobKind, JobSpec, JobState, ResizeMode, SizeUnit
 from wattfold.coordinator.core.machine import CoordinatorCore
-from wattfold.coordinator.core.state import CoreSettings
-from wattfold.coordinator.policies.fifo_easy import FifoEasy
-from wattfold.coordinator.policies.parm import Parm
-from wattfold.coordinator.simulation.cluster.agent import Agent
-from wattfold.coordinator.simulation.cluster.restarts import RestartTimes
+from wattfold.coordinator.core.model.job import JobKind, JobSpec, JobState, ResizeMode, SizeUnit
+from wattfold.coordinator.core.state.state import CoreSettings
+from wattfold.coordinator.policies.fifo.policy import FifoEasy
+from wattfold.coordinator.policies.parm.policy import Parm
+from wattfold.simulator.messages.agent import Agent
+from wattfold.simulator.messages.restarts import RestartTimes
 
 TIMES = RestartTimes(save_ns=3 * S, start_ns=4 * S)
 
 
 def spec(seconds: int, unit: SizeUnit = SizeUnit.NODES, high: int = 3) -> JobSpec:
-    """A job that takes so long on one node, or on one core."""
+    """A job with this run time on one node or one core."""
     cores = 4 if unit is SizeUnit.NODES else 1
     return JobSpec(
         name="sim",
@@ -39,7 +39,7 @@ def spec(seconds: int, unit: SizeUnit = SizeUnit.NODES, high: int = 3) -> JobSpe
 
 
 class Watched(Cluster):
-    """Looks at every change whether two attempts of a job are alive at once."""
+    """Checks at every change whether two attempts of a job are alive at once."""
 
     def _changed(self, agent: Agent) -> None:
         super()._changed(agent)
@@ -62,7 +62,7 @@ def end_s(one: Cluster) -> float:
 
 
 def test_a_restart_is_charged_with_its_stall() -> None:
-    """60 s on three nodes; 20 s of them done there, then 120 s of work for one node."""
+    """60 s on three nodes: 20 s of them are done there, then 120 s of work remain for one node."""
     still, moved = cluster(), cluster()
     for one in (still, moved):
         one.clock.later(S, partial(one.go, "a", spec(180)))
@@ -87,7 +87,7 @@ def test_what_is_not_saved_in_time_is_done_again() -> None:
 
 
 def test_parm_resizes_jobs_on_cores_by_restarts() -> None:
-    """A job gives way to another one of more worth, and grows again."""
+    """A job shrinks for another job with a higher value, and grows again."""
     policy = Parm(solver="greedy", resize_interval_ns=10 * S)
     one = Watched([node_spec("n0", cores=8)], policy, 80 * W, restarts=TIMES)
     worth = replace(spec(120, SizeUnit.CORES, 8), priority=20.0)
@@ -102,9 +102,9 @@ def test_parm_resizes_jobs_on_cores_by_restarts() -> None:
 
 
 def whole_node_jobs(policy: Parm, others: int = 0) -> Watched:
-    """A job on four nodes, and then one of more worth that could use three of them.
+    """A job on four nodes, and later a job with a higher value that could use three of them.
 
-    Others are of another kind, and a job is on them all the time.
+    The other nodes are of another kind, and a job occupies them all the time.
     """
     specs = [node_spec(f"n{index}") for index in range(4)]
     specs += [node_spec(f"o{index}", cores=8) for index in range(others)]
@@ -142,7 +142,7 @@ def test_parm_leaves_a_job_alone_for_which_a_restart_costs_more_than_it_gains() 
     one.clock.later(S, lambda: one.go("b", replace(spec(40, high=1), priority=5.0)))
     one.clock.later(2 * S, lambda: one.go("a", spec(50, high=2)))
     one.run(4000 * S, lambda: one.submitted == 2 and not one.core.state.open_jobs)
-    # 60 s are expected of the first restart: when the second node is free, it has less left.
+    # The first restart is expected to take 60 s, longer than the rest of the job.
     assert not one.core.state.jobs[JobId("a")].attempts
 
 
@@ -171,7 +171,7 @@ def test_orders_losses_and_faults_in_any_order(seed: int) -> None:
     assert not one.core.state.open_jobs
     assert not one.clashes
     for job in one.core.state.jobs.values():
-        # Its end can be lost with the agent that was killed; its work is never cut short.
+        # Its end report can be lost with a killed agent; its work is never cut short.
         assert job.state is JobState.COMPLETED, job
         assert one.truth.runs[job.job_id].done >= 0.999
     assert any(job.attempts for job in one.core.state.jobs.values())

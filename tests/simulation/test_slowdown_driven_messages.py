@@ -1,17 +1,17 @@
-"""Slowdown-driven through the core and simulated agents, with messages that are lost."""
+"""Slowdown-driven with the core and simulated agents, with lost messages."""
 
 from __future__ import annotations
 
-from wattfold.coordinator.simulation.pool.budget import Budget
-from wattfold.coordinator.simulation.pool.machine import Machine
-from wattfold.coordinator.simulation.pool.record import RunRecord
-from wattfold.coordinator.simulation.runs.case import (
+from wattfold.simulator.engine.budget import BudgetSchedule
+from wattfold.simulator.engine.machine import Machine
+from wattfold.simulator.engine.record import RunRecord
+from wattfold.simulator.runs.case import (
     MessageLevel,
     PolicyChoice,
     SimulationCase,
     WorkloadSource,
 )
-from wattfold.coordinator.simulation.runs.execute import execute
+from wattfold.simulator.runs.execute import execute
 
 
 def run(policy: str, sizes_in: str = "cores", nodes: int = 2, gamma: float = 0.05) -> RunRecord:
@@ -19,7 +19,7 @@ def run(policy: str, sizes_in: str = "cores", nodes: int = 2, gamma: float = 0.0
     case = SimulationCase(
         source=WorkloadSource(model="lublin", jobs=60, gamma=gamma, cut_sizes=True, profiles=True),
         machine=machine,
-        budget=Budget.constant(machine.full_uw),
+        budget=BudgetSchedule.constant(machine.full_uw),
         policy=PolicyChoice(name=policy),
         messages=MessageLevel(sizes_in=sizes_in, lose=0.02),
     )
@@ -29,7 +29,7 @@ def run(policy: str, sizes_in: str = "cores", nodes: int = 2, gamma: float = 0.0
 
 
 def test_jobs_lend_cores_and_wait_less_whatever_messages_are_lost() -> None:
-    """The cluster checks every instant: no core twice, no watt above the budget."""
+    """The cluster checks at every instant that no core is used twice and the budget holds."""
     easy, shared = run("easy"), run("slowdown-driven")
     assert shared.columns.resizes.sum() > 0
     assert easy.columns.resizes.sum() == 0

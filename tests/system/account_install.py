@@ -1,8 +1,8 @@
-"""This installation as another account can use it.
+"""This installation in a form that another account can use.
 
-A checkout below somebody's home may be closed to others. Tests of ordinary accounts then get a
-copy of what runs: sources, built shims, tests, and the installed packages without the largest ones
-that are only for development. Made once a test process, removed at its end.
+A checkout in a home directory may be closed to other accounts. Tests of ordinary accounts then get
+a copy of sources, built shims, tests, and the installed packages without the largest development
+packages. The copy is made once per test process and removed at its end.
 """
 
 from __future__ import annotations
@@ -24,20 +24,23 @@ DEVELOPMENT = frozenset({"ruff", "mypy", "mypyc", "pip", "uv", "cmake", "matplot
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Installation:
-    """An interpreter, its PYTHONPATH, and the folder that stands for the checkout."""
+    """An interpreter, its PYTHONPATH, and the folder that replaces the checkout."""
 
     python: str
     libraries: str
     root: Path
 
     def path(self, inside: Path) -> Path:
-        """Where a file of the checkout is for the other account."""
+        """Path of a file of the checkout for the other account."""
         return self.root / inside.resolve().relative_to(ROOT)
 
 
 @functools.cache
 def installation_for(uid: int) -> Installation | None:
-    """What an account can run; None without an interpreter it may execute. Root only."""
+    """Return an installation that an account can run; None without an executable interpreter.
+
+    Root only.
+    """
     python = _python_for(uid)
     if not python:
         return None
@@ -62,7 +65,7 @@ def _python_for(uid: int) -> str:
 
 def _usable(installation: Installation, uid: int) -> bool:
     done = subprocess.run(
-        [installation.python, "-c", "import wattfold.nodeagent.app, wattfold.coordinator.app"],
+        [installation.python, "-c", "import wattfold.nodeagent.app, wattfold.coordinator.app.main"],
         user=uid,
         group=uid,
         extra_groups=[],

@@ -1,4 +1,4 @@
-"""Sites of real processes, as the system tests start them, and folders short enough for sockets."""
+"""Sites of real processes, as in the system tests, and folders with short names for sockets."""
 
 from __future__ import annotations
 

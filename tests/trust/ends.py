@@ -1,6 +1,6 @@
-"""Jobs that do not want to end, and a look from outside at what is alive of them.
+"""Jobs that resist their end, and an independent check for their live processes.
 
-The look is taken by the marker in the environment, never by what the agent says.
+The check uses the marker in the environment, not the reports of the agent.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ BOMB_PROCESSES = 250
 
 
 def built(folder: Path) -> Path:
-    """The program, in a folder that every account may read."""
+    """Compile the program in a folder that every account may read."""
     program = folder / "unending"
     command = [COMPILER, "-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-pthread"]
     subprocess.run([*command, "-o", str(program), str(SOURCE)], check=True)
@@ -28,13 +28,13 @@ def built(folder: Path) -> Path:
 
 
 def alive(running: AgentProcess, job: str) -> list[int]:
-    """Processes that say in their environment that they are of this job of this agent."""
+    """Return processes whose environment names this job of this agent."""
     marker = f"WATTFOLD_SHIM_ENDPOINT=ipc://{running.root}/run/shims/{job}/sock\0".encode()
     found = []
     for name in os.listdir("/proc"):
         if name.isdigit():
             try:
-                # What has ended and is not waited for yet has none.
+                # A zombie has no environment.
                 text = Path(f"/proc/{name}/environ").read_bytes()
             except OSError:
                 continue
@@ -44,13 +44,13 @@ def alive(running: AgentProcess, job: str) -> list[int]:
 
 
 def have_compiler() -> bool:
-    """Whether the program can be built here."""
+    """Whether a compiler for the program is installed."""
     return shutil.which(COMPILER) is not None
 
 
 @contextmanager
 def killed_at_last(running: AgentProcess, job: str) -> Iterator[None]:
-    """Leaves nothing of a job behind that a test has found alive."""
+    """Kill processes of a job that are still alive after the test."""
     try:
         yield
     finally:

@@ -1,4 +1,4 @@
-"""A coordinator as a process, without nodes: jobs wait in it for ever."""
+"""A coordinator process without nodes: its jobs wait forever."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from wattfold.v1 import coordinator_pb2 as pb
 
 
 class Head:
-    """Runs in `with`; ``state`` is its state folder."""
+    """Coordinator that runs in a `with` block; ``state`` is its state folder."""
 
     def __init__(self, folder: Path, *arguments: str, listen: str = "") -> None:
         self.folder = folder
@@ -73,7 +73,7 @@ class Head:
 
 
 def files_with(folder: Path, secret: str) -> list[str]:
-    """Names of the files below a folder whose bytes hold a secret."""
+    """Names of the files below a folder that contain a secret."""
     return [
         path.name
         for path in sorted(folder.rglob("*"))

@@ -1,6 +1,6 @@
-"""The command as another account, from an installation that account can read.
+"""The command under another account, from an installation that this account can read.
 
-Where there is no interpreter for it, ours is taken: what the command loads, it loads as root.
+If no such interpreter exists, the current interpreter is used; it then loads its modules as root.
 """
 
 from __future__ import annotations
@@ -40,7 +40,10 @@ async def ask(
     umask: str = "0022",
     limits: Mapping[str, int] | None = None,
 ) -> tuple[int, str]:
-    """Exit status and everything printed. Limits are soft ones, by the names of `resource`."""
+    """Return the exit status and the whole output.
+
+    ``limits`` are soft limits, named as in `resource`.
+    """
     shell = (str(uid), json.dumps(list(groups)), umask, json.dumps(dict(limits or {})))
     installed = installation_for(uid)
     python = installed.python if installed else sys.executable

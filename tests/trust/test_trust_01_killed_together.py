@@ -1,8 +1,8 @@
-"""Whichever two of agent, guard and the guard's second are killed or hang: the caps fall.
+"""Caps fall if any two of agent, guard and the guard's second process are killed or hang.
 
-Real agents on zones that behave, at the moments when no keeper of a job could do it: after the end
-of a node's last job and before the caps are lowered, or where there never was a job. Nothing here
-waits for a time: processes are stopped where they are, and what must not act is gone.
+Real agents run on simulated zones, at moments when no keeper of a job could act. These moments are
+after the end of a node's last job and before the caps are lowered, or without any job. No test
+depends on timing: processes are stopped in place, or killed.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 from system.agent.agent_process import alive, until, wait_gone
-from system.agent.test_agent_jobs import BOTH, BURN
-from trust.test_trust_01_orderly_stop import Node, both_at_once, need_fuse, node, stop
+from system.agent.test_agent_jobs import BOTH
+from trust.test_trust_01_orderly_stop import JOB, Node, both_at_once, need_fuse, node, stop
 
 from wattfold.nodeagent.ending import children_of
 from wattfold.nodeagent.guard import SECOND_NAME
@@ -29,7 +29,7 @@ LONG_S = 3600.0
 
 
 def second_of(guard: int) -> int:
-    """The second of a guard."""
+    """The second process of a guard."""
     found = [0]
 
     def there() -> bool:
@@ -41,7 +41,7 @@ def second_of(guard: int) -> int:
 
 
 def seen_second(guard: int) -> int:
-    """The same; 0 while there is none."""
+    """The second process of a guard; 0 while there is none."""
     for pid in children_of(guard):
         with contextlib.suppress(OSError):
             if Path(f"/proc/{pid}/comm").read_text().strip() == SECOND_NAME and alive(pid):
@@ -102,7 +102,7 @@ def no_job(node: Node) -> None:
 
 def job_ended(node: Node) -> None:
     """Its agent knows it, and nobody has told it to lower the caps."""
-    pid = node.agent.launch("short", BURN, BOTH).pid
+    pid = node.agent.launch("short", JOB, BOTH).pid
     node.raise_caps(SHORT_S)
     os.kill(pid, signal.SIGKILL)
     node.agent.ended("short")
@@ -110,18 +110,18 @@ def job_ended(node: Node) -> None:
 
 def job_ends_unseen(node: Node) -> None:
     """The agent is stopped before it can see it: the last keeper has gone, nobody was told."""
-    job = node.agent.launch("short", BURN, BOTH)
+    job = node.agent.launch("short", JOB, BOTH)
     keeper = int(Path(f"/proc/{job.pid}/stat").read_text().rpartition(")")[2].split()[1])
     node.raise_caps(SHORT_S)
     os.kill(agent_of(node), signal.SIGSTOP)
     os.kill(job.pid, signal.SIGKILL)
-    # A zombie: who would reap it is stopped.
+    # A zombie, because its stopped parent does not reap it.
     assert wait_gone(keeper)
 
 
 def keeper_killed(node: Node) -> None:
     """The job runs on without the keeper that would stand in."""
-    job = node.agent.launch("long", BURN, BOTH)
+    job = node.agent.launch("long", JOB, BOTH)
     keeper = int(Path(f"/proc/{job.pid}/stat").read_text().rpartition(")")[2].split()[1])
     node.raise_caps(SHORT_S)
     os.kill(keeper, signal.SIGKILL)
@@ -130,7 +130,7 @@ def keeper_killed(node: Node) -> None:
 
 @pytest.fixture
 def calm(node: Node) -> Iterator[Node]:
-    """Nothing is left stopped."""
+    """Continue all stopped processes after the test."""
     guard = node.guard_pid()
     started = (agent_of(node), guard, seen_second(guard))
     yield node
@@ -161,6 +161,16 @@ def test_caps_without_a_job_fall_whichever_two_are_gone(
     until(calm.at_floor)
 
 
+def test_a_second_acts_for_a_guard_that_hung_before_the_lease(calm: Node) -> None:
+    """The guard did not pass on the lease, so the second knows only that the agent has ended."""
+    guard = calm.guard_pid()
+    second_of(guard)
+    os.kill(guard, signal.SIGSTOP)
+    no_job(calm)
+    calm.agent.kill()
+    until(calm.at_floor)
+
+
 @pytest.mark.parametrize("moment", [job_ended, job_ends_unseen, keeper_killed])
 def test_no_moment_at_the_end_of_the_last_job_leaves_caps_behind(
     calm: Node, moment: Callable[[Node], None]
@@ -176,7 +186,7 @@ def test_no_moment_at_the_end_of_the_last_job_leaves_caps_behind(
 
 
 def test_a_hung_agent_that_goes_on_and_is_killed_later_is_not_taken_for_done(calm: Node) -> None:
-    calm.agent.launch("long", BURN, BOTH)
+    calm.agent.launch("long", JOB, BOTH)
     calm.raise_caps(SHORT_S)
     os.kill(agent_of(calm), signal.SIGSTOP)
     until(calm.at_floor)
@@ -224,7 +234,7 @@ def test_a_new_agent_is_rid_of_the_second_of_the_one_before(calm: Node) -> None:
     second = second_of(guard)
     calm.raise_caps(LONG_S)
     both_at_once(calm, guard)
-    # The lease would hold for an hour: nothing has been lowered yet.
+    # The lease would hold for an hour: no cap has been lowered yet.
     assert alive(second)
     calm.agent.start()
     assert calm.at_floor()

@@ -1,7 +1,7 @@
-"""An orderly stop is no way around the budget: floors stay, originals come back on request only.
+"""An orderly stop cannot bypass the budget: floors stay, and originals return only on request.
 
-Real agents on zones that behave, with jobs running. What holds is read from the files of the zones
-and from the kernel's own quotas, never from the agent.
+Real agents run on simulated zones, with jobs. The checks read the files of the zones and the
+kernel's own quotas, never reports of the agent.
 """
 
 from __future__ import annotations
@@ -22,14 +22,15 @@ from contract.agent.behaving_trees import mounted, why_no_fuse
 from system.agent.agent_process import AgentProcess, alive, until, wait_gone
 from system.agent.conftest import CPUS, EMULATE, emulation_file, need_two_cpus
 from system.agent.test_agent_guard import cpu_group
-from system.agent.test_agent_jobs import BOTH, BURN, refused
+from system.agent.test_agent_jobs import BOTH, refused
 
 from wattfold.v1 import node_agent_pb2 as pb
 
 pytestmark = pytest.mark.system
+JOB = ["sh", "-c", "sleep 3600 & sleep 3600"]
 FLOOR_W = 30
 ORIGINALS = {"intel-rapl:0": (95, 114), "intel-rapl:1": (95, 114)}
-"""Long-term and short-term limit of each package as the firmware sets them, W."""
+"""Long-term and short-term limit of each package as set by the firmware, W."""
 LONG, SHORT = "constraint_0_power_limit_uw", "constraint_1_power_limit_uw"
 BANDWIDTH = Path("/sys/fs/cgroup/cpu/cpu.cfs_quota_us").parent / "cpu.shares"
 need_fuse = pytest.mark.skipif(bool(why_no_fuse()), reason=why_no_fuse() or "FUSE works")
@@ -40,7 +41,7 @@ need_bandwidth = pytest.mark.skipif(
 
 
 class Node:
-    """A machine whose zones outlive every agent, and the agent on it."""
+    """A machine whose zones survive every agent, and the agent on it."""
 
     def __init__(self, root: Path, zones: Path) -> None:
         self.zones = zones
@@ -61,9 +62,14 @@ class Node:
         return all(self.limits_w(zone) == found for zone, found in ORIGINALS.items())
 
     def raise_caps(self, lease_s: float = 60) -> None:
-        self.agent.lease(lease_s)
-        results = self.agent.caps(package_0=80, package_1=70)
-        assert [r.status for r in results] == [pb.CAP_STATUS_OK] * 2
+        while True:
+            self.agent.lease(lease_s)
+            statuses = {one.status for one in self.agent.caps(package_0=80, package_1=70)}
+            if statuses == {pb.CAP_STATUS_OK}:
+                return
+            # A short lease may have ended on a busy machine before the caps are set.
+            assert pb.CAP_STATUS_NO_LEASE in statuses
+            lease_s *= 2
 
     def guard_pid(self) -> int:
         return int(json.loads((self.agent.root / "state/guard.json").read_text())["pid"])
@@ -77,7 +83,7 @@ class Node:
 
 @pytest.fixture
 def node() -> Iterator[Node]:
-    """Two Xeon E5-2620 as files, an agent, and a job that burns."""
+    """Two Xeon E5-2620 as files, and an agent."""
     need_two_cpus()
     with tempfile.TemporaryDirectory(prefix="wattfold-") as folder:
         root = Path(folder)
@@ -91,7 +97,7 @@ def node() -> Iterator[Node]:
 
 
 def end(agent: AgentProcess) -> None:
-    """Ends what is left of the agent and its jobs."""
+    """Kill the remaining processes of the agent and its jobs."""
     assert agent.process is not None
     if agent.process.poll() is None:
         agent.kill()
@@ -131,7 +137,7 @@ def stop_in_the_midst_of_a_stop(node: Node) -> None:
 
 @need_fuse
 def test_a_stop_goes_to_the_floor_and_the_originals_stay_on_disk(node: Node) -> None:
-    pid = node.agent.launch("burn", BURN, BOTH).pid
+    pid = node.agent.launch("sleeper", JOB, BOTH).pid
     node.raise_caps()
     stop(node)
     assert node.at_floor()
@@ -152,7 +158,7 @@ def test_a_stop_goes_to_the_floor_and_the_originals_stay_on_disk(node: Node) -> 
 def test_no_order_of_ends_and_restarts_frees_a_watt(
     node: Node, ends: tuple[Callable[[Node], None], ...]
 ) -> None:
-    node.agent.launch("burn", BURN, BOTH)
+    node.agent.launch("sleeper", JOB, BOTH)
     for end_it in ends:
         node.raise_caps(lease_s=1.0)
         end_it(node)
@@ -164,7 +170,7 @@ def test_no_order_of_ends_and_restarts_frees_a_watt(
 
 
 def both_at_once(node: Node, guard: int) -> None:
-    """The agent has no time for another guard."""
+    """The agent has no time to start another guard."""
     assert node.agent.process is not None
     node.agent.process.send_signal(signal.SIGSTOP)
     os.kill(guard, signal.SIGKILL)
@@ -182,7 +188,7 @@ def the_guard_after_the_agent(node: Node, guard: int) -> None:
 def test_the_keepers_of_jobs_stand_in_for_a_guard_that_is_killed_with_its_agent(
     node: Node, kill_them: Callable[[Node, int], None]
 ) -> None:
-    jobs = [node.agent.launch(name, BURN, str(CPUS[n])).pid for n, name in enumerate(("a", "b"))]
+    jobs = [node.agent.launch(name, JOB, str(CPUS[n])).pid for n, name in enumerate(("a", "b"))]
     node.raise_caps(lease_s=3600)
     kill_them(node, node.guard_pid())
     until(node.at_floor)
@@ -195,7 +201,7 @@ def test_the_keepers_of_jobs_stand_in_for_a_guard_that_is_killed_with_its_agent(
 
 @need_fuse
 def test_a_keeper_leaves_a_node_alone_that_has_a_new_agent(node: Node) -> None:
-    node.agent.launch("burn", BURN, BOTH)
+    node.agent.launch("sleeper", JOB, BOTH)
     node.raise_caps()
     node.agent.kill()
     first = node.guard_pid()
@@ -203,7 +209,7 @@ def test_a_keeper_leaves_a_node_alone_that_has_a_new_agent(node: Node) -> None:
     node.raise_caps(lease_s=3600)
     wait_gone(first)
     os.kill(node.guard_pid(), signal.SIGKILL)
-    # The agent lives and has another guard: nobody takes its caps away.
+    # The agent is alive and has another guard, so its caps stay.
     until(lambda: node.agent.log().count("event=guard_started") == 3)
     assert node.limits_w("intel-rapl:0") == (80, 80)
 
@@ -219,7 +225,7 @@ def test_jobs_under_emulated_caps_stay_slowed_to_the_floor() -> None:
         try:
             agent.lease(60)
             agent.caps(package_0=95, dram_0=35)
-            pid = agent.launch("burn", BURN, BOTH).pid
+            pid = agent.launch("sleeper", JOB, BOTH).pid
             quota = cpu_group(pid) / "cpu.cfs_quota_us"
             until(lambda: int(quota.read_text()) == 100_000)
             assert agent.stop() == 0
@@ -234,16 +240,18 @@ def test_jobs_under_emulated_caps_stay_slowed_to_the_floor() -> None:
 
 @need_fuse
 def test_a_node_with_a_job_is_not_given_back(node: Node) -> None:
-    node.agent.launch("burn", BURN, BOTH)
+    node.agent.launch("sleeper", JOB, BOTH)
     node.raise_caps()
-    assert "burn" in refused(node.leave, grpc.StatusCode.FAILED_PRECONDITION)
+    assert "sleeper" in refused(node.leave, grpc.StatusCode.FAILED_PRECONDITION)
     assert node.limits_w("intel-rapl:0") == (80, 80)
     assert not node.inventory().left
 
 
 @need_fuse
 def test_a_node_that_leaves_gets_its_limits_back_and_is_left_alone(node: Node) -> None:
-    assert {z.name: z.original_uw for z in node.inventory().zones}["package-0"] == 95_000_000
+    assert {z.name: z.original_uw for z in node.inventory().zones}["package-0"] == 114_000_000, (
+        "its short-term limit"
+    )
     node.raise_caps()
     answer = node.leave()
     assert not answer.failures
@@ -268,14 +276,14 @@ def test_what_a_node_that_comes_back_holds_is_its_new_original(node: Node) -> No
     assert node.at_floor()
     found = node.inventory()
     assert not found.left
-    assert {z.name: z.original_uw for z in found.zones}["package-0"] == 60_000_000
+    assert {z.name: z.original_uw for z in found.zones}["package-0"] == 114_000_000
     node.leave()
     assert node.limits_w("intel-rapl:0") == (60, 114)
     assert node.limits_w("intel-rapl:1") == (95, 114)
 
 
 def restored(node: Node) -> subprocess.CompletedProcess[str]:
-    """`wattfold-agent restore` with what the agent was started with."""
+    """Run `wattfold-agent restore` with the options of the agent."""
     agent = node.agent
     command = [sys.executable, "-c", "from wattfold.nodeagent.app import main; main()", "restore"]
     folders = ["--state-dir", f"{agent.root}/state", "--run-dir", f"{agent.root}/run"]
@@ -295,12 +303,13 @@ def test_the_word_of_somebody_on_the_node_restores_and_says_what_may_be_drawn(no
     assert "another agent uses" in refused_text.stderr
     assert node.at_floor()
     node.raise_caps()
-    # The guard of a killed agent waits for the end of the lease, and must not undo it then.
+    # The guard of a killed agent waits for the end of the lease, and must not undo the restoration
+    # then.
     node.agent.kill()
     done = restored(node)
     assert (done.returncode, done.stderr) == (0, "")
-    # Two packages of 95 W, two memories of 35 W, 50 W besides.
-    assert "this node may draw up to 310 W" in done.stdout
+    # Two packages of 114 W by their short-term limits, two memories of 35 W, and 50 W base power.
+    assert "this node may draw up to 348 W" in done.stdout
     assert "wattfold node leave" in done.stdout
     assert node.as_found()
     again = restored(node)
@@ -315,14 +324,12 @@ def test_an_older_coordinator_cannot_give_a_node_back(node: Node) -> None:
     node.agent.epoch = 7
     node.raise_caps()
     node.agent.epoch = 6
-    refused(node.leave, grpc.StatusCode.FAILED_PRECONDITION)
+    refused(node.leave, grpc.StatusCode.ABORTED)
     assert node.limits_w("intel-rapl:0") == (80, 80)
 
 
 @need_fuse
 def test_no_job_is_started_on_a_node_that_was_given_back(node: Node) -> None:
     node.leave()
-    text = refused(
-        lambda: node.agent.launch("burn", BURN, BOTH), grpc.StatusCode.FAILED_PRECONDITION
-    )
+    text = refused(lambda: node.agent.launch("j", JOB, BOTH), grpc.StatusCode.FAILED_PRECONDITION)
     assert "left" in text

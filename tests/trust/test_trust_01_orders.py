@@ -1,7 +1,8 @@
-"""In any order of ends, starts and words of operators the true limits stay within the budget.
+"""In any sequence of ends, starts and operator commands, the true limits stay within the budget.
 
-`scripts/trial_budget` tries many orders; here is one that has most of what can befall a site. What
-is sampled is judged by a function that is tried on samples of its own: it must find one above.
+`scripts/trial_budget` tries many sequences. This test runs a sequence with most of the possible
+events of a site. A function judges the samples; tests with made-up samples check that it finds a
+single excess.
 """
 
 from __future__ import annotations
@@ -9,10 +10,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from contract.agent.behaving_trees import why_no_fuse
 from system.orders.judge import BudgetOrder, Facts, Machine, Sample, Verdict, Zone, judge
 from system.orders.nodes_site import LEASE_S
 from system.orders.trial import line, tried
-from system.site.live_site import CPUS, built
+from system.site.live_site import CPUS
 
 S = 1_000_000_000
 W = 1_000_000
@@ -75,7 +77,7 @@ def test_the_mean_power_is_that_of_the_counters() -> None:
 
 
 AWAY_S = LEASE_S + 2
-"""Until the others have been given what a node without an agent held above its floors."""
+"""Time until other nodes have received the power above the floors of a node without an agent."""
 ORDER = (
     ("stop agent n0", AWAY_S),
     ("start agent n0", 0),
@@ -102,8 +104,8 @@ ORDER = (
 
 @pytest.mark.system
 def test_the_true_limits_stay_within_the_budget(tmp_path: Path) -> None:
-    if not built():
-        pytest.skip("no example programs; run scripts/build_shims")
+    if why := why_no_fuse():
+        pytest.skip(why)
     if len(CPUS) < 2:
         pytest.skip("needs two CPUs")
     result = tried(1, tmp_path / "site", lambda order: order.follow(ORDER))

@@ -1,4 +1,4 @@
-"""Point 2: a dead node gives up its job and its watts by a word; nodes leave by order."""
+"""An operator can give up jobs and power of a dead node, and remove nodes from service."""
 
 from __future__ import annotations
 
@@ -9,21 +9,22 @@ import pytest
 from unit.core.stage import Stage, W, caps, leave, reading, renew, running, terminate
 
 from wattfold.contract.ids import NodeId
-from wattfold.coordinator.adapters import codec
-from wattfold.coordinator.adapters.budgets import budget_refusal
-from wattfold.coordinator.adapters.node_views import ending_reason
-from wattfold.coordinator.core import leave as leaving
-from wattfold.coordinator.core import node_orders, reports
-from wattfold.coordinator.core.events import NodeOrder
-from wattfold.coordinator.core.job import JobState
-from wattfold.coordinator.core.node import Duty
-from wattfold.coordinator.core.outside import outside
+from wattfold.coordinator.adapters.copies.node_views import ending_reason
+from wattfold.coordinator.adapters.journal import codec
+from wattfold.coordinator.adapters.requests.budgets import budget_refusal
+from wattfold.coordinator.core.model import reports
+from wattfold.coordinator.core.model.events import NodeOrder
+from wattfold.coordinator.core.model.job import JobState
+from wattfold.coordinator.core.model.node import Duty
+from wattfold.coordinator.core.rules import leave as leaving
+from wattfold.coordinator.core.rules import node_orders
+from wattfold.coordinator.core.rules.unaccounted_power import unaccounted_power
 
 N0, N1 = NodeId("n0"), NodeId("n1")
 
 
 def two(budget_w: float = 200, cap_w: float = 50) -> Stage:
-    """Job a on all of n0 at a cap; n1 idle."""
+    """Job a on all of n0 at a cap; n1 is idle."""
     stage = Stage(budget_w)
     stage.up("n0", "n1")
     stage.run_job("a", "n0:0-3", cap_w=cap_w)
@@ -72,7 +73,7 @@ def test_a_node_without_power_frees_its_charge_and_its_job_is_lost() -> None:
     assert stage.committed_w == 20
     assert stage.job("a").state is JobState.LOST
     assert stage.job("a").message == "its node n0 was removed from the ledger: cable is out"
-    assert outside(stage.core.state).drawn_uw == 0
+    assert unaccounted_power(stage.core.state).drawn_uw == 0
 
 
 def test_a_forgotten_node_that_comes_back_waits_for_an_operator() -> None:
@@ -83,7 +84,7 @@ def test_a_forgotten_node_that_comes_back_waits_for_an_operator() -> None:
     assert out == [caps("n0", 10)], "lowered, no lease, its process not ended"
     assert duty(stage, N0) is Duty.RETURNED
     assert N0 not in stage.core.state.ledger.accounts
-    assert outside(stage.core.state).drawn_uw == 60 * W
+    assert unaccounted_power(stage.core.state).drawn_uw == 60 * W
     stage.caps_are("n0", 10)
     stage.after(100)
     assert N0 not in stage.core.state.ledger.accounts
@@ -184,7 +185,7 @@ def test_a_node_that_has_left_is_resumed_floors_first() -> None:
 
 @pytest.mark.parametrize("silent_first", [True, False])
 def test_a_node_that_has_left_and_is_resumed_out_of_reach_stays_charged(silent_first: bool) -> None:
-    """No lease lowers its original limits before it has been heard of."""
+    """No lease lowers its original limits before it has connected."""
     stage = two()
     stage.order("n1", NodeOrder.LEAVE)
     stage.left("n1")
@@ -236,7 +237,7 @@ def test_forgetting_is_for_nodes_that_are_out() -> None:
     stage.left("n1")
     stage.order("n1", NodeOrder.FORGET_OUTSIDE, "goes to the other cluster")
     assert N1 not in stage.core.state.ledger.accounts
-    found = outside(stage.core.state)
+    found = unaccounted_power(stage.core.state)
     assert (found.drawn_uw, found.accepted_uw, found.over_uw) == (60 * W, 60 * W, 0)
     stage.after(100)
     stage.silent("n1")

@@ -1,7 +1,7 @@
-"""Whatever another program writes into a zone is noticed and set again, not long-term limits alone.
+"""Changes of a zone by another program are detected and undone, not only of long-term limits.
 
-A real agent on zones that behave as the kernel's; what holds is read from their files. What cannot
-be set again is told, with the most that may be drawn.
+A real agent runs on simulated zones; the checks read their files. If a setting cannot be restored,
+the agent reports this with the maximum possible power.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from contract.agent.behaving_trees import mounted, why_no_fuse
 from system.agent.agent_process import AgentProcess, until
 from system.agent.conftest import CPUS, need_two_cpus
 
-from wattfold.nodeagent.adapters.powercap import RangeSetting, discover
+from wattfold.nodeagent.adapters.devices.zone_ranges import RangeSetting
+from wattfold.nodeagent.adapters.devices.zone_search import discover
 from wattfold.nodeagent.emulation.fixtures import load_fixture
 from wattfold.nodeagent.emulation.memory_files import MemoryFiles
 from wattfold.nodeagent.emulation.tree_model import TreeModel
@@ -30,7 +31,7 @@ CAP_UW = 60_000_000
 
 @pytest.fixture(scope="module")
 def tree() -> Iterator[tuple[AgentProcess, Path]]:
-    """A package behind two interfaces and one behind one, capped at 60 W."""
+    """A package with two interfaces and a package with one interface, capped at 60 W."""
     need_two_cpus()
     with tempfile.TemporaryDirectory(prefix="wattfold-") as folder:
         root = Path(folder)
@@ -61,7 +62,7 @@ def test_a_foreign_write_is_undone(
     drifts = agent.telemetry(lambda m: True).drift_count
     path.write_text(str(foreign))
     assert int(path.read_text()) == foreign
-    # A window that is written again is the next one that the register holds, never a longer one.
+    # A rewritten window is the next window that the register holds, never a longer window.
     until(lambda: before * 3 // 4 <= int(path.read_text()) <= before)
     assert agent.telemetry(lambda m: m.drift_count > drifts).drift_count == drifts + 1
 
@@ -79,7 +80,7 @@ def test_a_zone_that_was_switched_off_is_switched_on(
 
 
 class Machine:
-    """The same in memory, where files can be told to fail, with one cap set."""
+    """The same zones in memory with one cap set. Writes can be made to fail."""
 
     def __init__(self) -> None:
         self.model = TreeModel(load_fixture("client-mmio").machine)

@@ -1,4 +1,4 @@
-"""Point 4: unlike nodes are used as what they are; a job that fits somewhere is started."""
+"""Heterogeneous nodes are used according to their own ranges; a job that fits a node starts."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import pytest
 from unit.core.stage import NODES, Stage, job_spec, node_spec, package
 from unit.policies.snapshots import S, W, caps_w, faults, job, node, sizes, snapshot
 
-from wattfold.coordinator.core.job import JobKind, JobSpec
-from wattfold.coordinator.core.node import NodeSpec
-from wattfold.coordinator.core.plan import NodeView, Policy
-from wattfold.coordinator.core.snapshot import snapshot as seen_by_policies
-from wattfold.coordinator.policies.fifo_easy import FifoEasy
-from wattfold.coordinator.policies.parm import Parm, Variant
-from wattfold.coordinator.simulation.cluster.driver import Cluster
-from wattfold.coordinator.simulation.cluster.work import Work
+from wattfold.coordinator.core.model.job import JobKind, JobSpec
+from wattfold.coordinator.core.model.node import NodeSpec
+from wattfold.coordinator.core.model.plan import NodeView, Policy
+from wattfold.coordinator.core.rules.snapshot import snapshot as seen_by_policies
+from wattfold.coordinator.policies.fifo.policy import FifoEasy
+from wattfold.coordinator.policies.parm.policy import Parm, ParmVersion
+from wattfold.simulator.messages.driver import SimulatedCluster
+from wattfold.simulator.messages.work import Work
 
 SMALL, LARGE = 16, 16
 BASE_W, SMALL_W, LARGE_W = 40, 300, 480
@@ -24,8 +24,8 @@ POLICIES: list[Policy] = [
     FifoEasy(size="min"),
     Parm(),
     Parm(solver="greedy"),
-    Parm(variant=Variant.NOSE),
-    Parm(variant=Variant.NOMM),
+    Parm(variant=ParmVersion.NOSE),
+    Parm(variant=ParmVersion.NOMM),
 ]
 
 
@@ -38,7 +38,7 @@ def large(name: str) -> NodeView:
 
 
 def machine() -> list[NodeView]:
-    """Small and large ones in turns, so that nothing goes by the first of the list."""
+    """Small and large nodes alternate, so that the first node determines nothing."""
     pairs = [(small(f"s{i}"), large(f"l{i}")) for i in range(SMALL)]
     return [one for pair in pairs for one in pair]
 
@@ -71,7 +71,10 @@ def test_all_jobs_run_and_every_node_gets_what_it_can_take(policy: Policy) -> No
 
 @pytest.mark.parametrize("policy", [FifoEasy(), Parm()], ids=lambda p: p.name)
 def test_a_job_that_fits_a_small_node_is_not_told_never(policy: Policy) -> None:
-    """One large and four small nodes; the budget feeds a small one at its most, no large one."""
+    """One large and four small nodes.
+
+    The budget feeds a small node at its maximum, but not a large node.
+    """
     nodes = [no_curve(large("l0")), *(no_curve(small(f"s{i}")) for i in range(4))]
     idle_w = sum(view.fixed_uw for view in nodes) / 1e6
     seen = snapshot(nodes, [job("a", 1, 1, unit=NODES)], budget_w=idle_w + SMALL_W - 75)
@@ -117,9 +120,9 @@ def test_the_core_takes_the_whole_plan_and_commits_the_whole_budget(policy: Poli
 
 @pytest.mark.parametrize("policy", [FifoEasy(), Parm()], ids=lambda p: p.name)
 def test_a_simulated_cluster_of_unlike_nodes_is_used_whole(policy: Policy) -> None:
-    """By messages, with agents: every job starts at once, and all of the power is committed."""
+    """By messages, with agents: every job starts immediately, and all of the power is committed."""
     specs = [no_curve(view).spec for view in machine()]
-    cluster = Cluster(specs, policy, BUDGET_W * W)
+    cluster = SimulatedCluster(specs, policy, BUDGET_W * W)
     cluster.run(5 * S)
     for index in range(SMALL + LARGE):
         work = Work(run_ns=1000 * S, asked_cores=4)

@@ -1,4 +1,4 @@
-"""Looking at the queue costs the loop that renews leases nothing that grows with the queue."""
+"""Queries of the queue add no work that grows with the queue to the loop that renews leases."""
 
 # ruff: noqa: N802 - gRPC names the methods
 
@@ -18,19 +18,19 @@ from unit.adapters.api_site import ApiSite
 from unit.core.stage import job_spec, node_spec, on, planning_round, reading
 
 from wattfold.contract.ids import JobId, NodeId
-from wattfold.coordinator.adapters.agent_calls import AgentSettings, Hooks
-from wattfold.coordinator.adapters.agent_link import SILENT_AFTER_INTERVALS, AgentLink
+from wattfold.coordinator.adapters.agents.calls import AgentSettings, Hooks
+from wattfold.coordinator.adapters.agents.link import SILENT_AFTER_INTERVALS, AgentLink, Contacts
+from wattfold.coordinator.adapters.agents.own_lag import OwnLag, Silence
 from wattfold.coordinator.adapters.clock import Clock
-from wattfold.coordinator.adapters.learning import ProgressLearner
-from wattfold.coordinator.adapters.own_lag import OwnLag, Silence
-from wattfold.coordinator.adapters.peers import own_account
-from wattfold.coordinator.adapters.pictures import Pictures
-from wattfold.coordinator.adapters.replica_feed import ReplicaFeed, for_planning
-from wattfold.coordinator.core import events as ev
-from wattfold.coordinator.core import reports
-from wattfold.coordinator.core.changes import Changes
-from wattfold.coordinator.core.job import Job
-from wattfold.coordinator.core.plan import Plan
+from wattfold.coordinator.adapters.copies.pictures import Pictures
+from wattfold.coordinator.adapters.copies.replica_feed import ReplicaFeed, for_planning
+from wattfold.coordinator.adapters.door.peers import own_account
+from wattfold.coordinator.adapters.learning.profiles import ProgressLearner
+from wattfold.coordinator.core.model import events as ev
+from wattfold.coordinator.core.model import reports
+from wattfold.coordinator.core.model.job import Job
+from wattfold.coordinator.core.model.plan import Plan
+from wattfold.coordinator.core.state.changes import Changes
 from wattfold.v1 import coordinator_pb2 as pb
 from wattfold.v1 import node_agent_pb2 as agent_pb
 from wattfold.v1 import node_agent_pb2_grpc
@@ -56,7 +56,7 @@ async def submit(there: ApiSite, count: int, first: int = 0) -> None:
 
 
 async def run_on(there: ApiSite, node: NodeId, job: str) -> None:
-    """A node comes up and runs a job."""
+    """Connect a node and run a job on it."""
     post, state = there.service.post, there.core.state
     post(ev.NodeRegistered(node_id=node, address="x"))
     post(reports.NodeConnected(spec=node_spec(node), caps=(reading(10),), processes=()))
@@ -77,7 +77,7 @@ def telemetry(node: NodeId, *jobs: str, cpu_ns: int = 1) -> agent_pb.Telemetry:
 
 
 def made(there: ApiSite) -> int:
-    """Pieces of pictures made so far."""
+    """Number of view pieces built so far."""
     found: int = there.worker.replica.companion(Pictures).made
     return found
 
@@ -220,7 +220,7 @@ def len_of_jobs(replica: Any) -> int:
 
 
 class NeverWalked(dict[JobId, Job]):
-    """Jobs of a state that may be looked up and not walked over."""
+    """Jobs of a state that allow lookups but no iteration."""
 
     def __iter__(self) -> Iterator[JobId]:
         raise AssertionError("somebody walked over all jobs")
@@ -283,7 +283,7 @@ def test_time_in_which_we_could_not_listen_is_no_silence() -> None:
 
 
 class TalkingAgent(node_agent_pb2_grpc.NodeAgentServicer):
-    """Sends telemetry from threads of its own, until it is told to pause."""
+    """Agent that sends telemetry from its own threads until it is paused."""
 
     def __init__(self) -> None:
         self.sent = 0
@@ -308,7 +308,7 @@ class TalkingAgent(node_agent_pb2_grpc.NodeAgentServicer):
         self.over.wait()
 
     def wait_for(self, more: int) -> None:
-        """Holds the calling thread until so many more messages were sent."""
+        """Block the calling thread until ``more`` messages have been sent."""
         with self._counted:
             until = self.sent + more
             self._counted.wait_for(lambda: self.sent >= until, timeout=240)
@@ -352,12 +352,12 @@ async def _held_up(agent: TalkingAgent, address: str) -> None:
     lag = OwnLag(clock.now_ns)
     lag.start()
     settings = AgentSettings(telemetry_interval_s=INTERVAL_S)
-    link = AgentLink(N0, address, "", hooks, settings, clock, lag)
+    link = AgentLink(N0, address, "", hooks, settings, clock, lag, Contacts())
     running = asyncio.create_task(link.run())
     async with asyncio.timeout(240):
         await heard.wait()
         for _ in range(3):
-            # As a listener that stalls would: the agent talks on, and nobody reads.
+            # As in a stalled listener: the agent keeps sending, and no message is read.
             agent.wait_for(3 * SILENT_AFTER_INTERVALS)
             heard.clear()
             await heard.wait()

@@ -1,4 +1,4 @@
-"""Point 6: what nodes outside the ledger draw is shown, kept free, and accepted only by a word."""
+"""Power of nodes outside the ledger is shown, reserved, and accepted only by an operator."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ import pytest
 from unit.core.stage import Stage, W, caps, on
 
 from wattfold.contract.ids import NodeId
-from wattfold.coordinator.adapters.budgets import budget_refusal, outsiders_uw
+from wattfold.coordinator.adapters.budget_alarm import BudgetAlarm
 from wattfold.coordinator.adapters.clock import Clock
-from wattfold.coordinator.adapters.node_views import OutsideLog
-from wattfold.coordinator.adapters.observations import Observations
-from wattfold.coordinator.adapters.views import node_message, power_message
-from wattfold.coordinator.core import events as ev
+from wattfold.coordinator.adapters.copies.site_messages import node_message, power_message
+from wattfold.coordinator.adapters.learning.observations import Observations
+from wattfold.coordinator.adapters.requests.budgets import budget_refusal, outsiders_uw
+from wattfold.coordinator.core.model import events as ev
 from wattfold.v1 import coordinator_pb2 as pb
 
 N1 = NodeId("n1")
 
 
 def small(budget_w: float = 35) -> Stage:
-    """Two nodes of 20 W at least, one of which fits."""
+    """Two nodes with a minimum of 20 W each. Only one of them fits into the budget."""
     stage = Stage(budget_w)
     stage.up("n0")
     stage.register("n1")
@@ -50,7 +50,7 @@ def test_limits_a_refused_node_really_holds_count_not_its_floor() -> None:
 
 
 def test_room_is_kept_for_what_is_drawn_outside() -> None:
-    """n1 was forgotten as off and answers: n0 may not have its watts."""
+    """n1 was removed as unpowered but answers: n0 does not get its watts."""
     stage = Stage(70)
     stage.up("n0", "n1")
     stage.silent("n1")
@@ -92,8 +92,8 @@ def test_a_budget_that_does_not_hold_them_is_refused_or_accepted_by_a_word() -> 
 
 
 def test_a_first_start_with_too_small_a_budget_says_so(caplog: pytest.LogCaptureFixture) -> None:
-    told = OutsideLog()
     stage = small()
+    told = BudgetAlarm(lambda: stage.now_ns)
     with caplog.at_level(logging.WARNING):
         told.look(stage.core.state)
         told.look(stage.core.state)

@@ -1,4 +1,4 @@
-"""A job has ended when nothing of it is alive: fork bombs and daemons among them."""
+"""A job has ended only when none of its processes is alive, including fork bombs and daemons."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["program", "running"]
 pytestmark = pytest.mark.system
 KINDS = ("bomb", "hop", "storm", "threads", "traced", "stopped", "daemon", "cling")
 MANY = int(os.environ.get("WATTFOLD_ENDS", "60")) // len(WAYS)
-"""Jobs of each way; scripts/trial_ends asks for more."""
+"""Number of jobs per way of ending; scripts/trial_ends runs more."""
 
 
 def says_up(running: AgentProcess, job: str) -> bool:
@@ -40,7 +40,7 @@ def test_nothing_is_alive_when_the_end_is_told(running, program, kind):
 
 @pytest.mark.timeout(120 + 5 * MANY)
 def test_no_core_is_given_away_while_its_last_owner_lives(running, program):
-    """Many jobs, two at a time: each end is looked at from outside when it is told."""
+    """Many jobs, two at a time: each reported end is checked independently."""
     kinds = random.Random(7).choices(KINDS, k=MANY)
     waiting = [(f"j{number}", kind) for number, kind in enumerate(kinds)]
     on: dict[str, int] = {}
@@ -75,19 +75,19 @@ def keeper_of(pid: int) -> int:
 
 
 def daemon_of(running: AgentProcess, job: str, first: int, keeper: int) -> int:
-    """What the first process has left behind, once it is alone there and the keeper's; else 0."""
+    """Return the daemon of the first process once it belongs to the keeper; else 0."""
     others = set(alive(running, job)) - {first}
     try:
         return next(iter(others)) if [keeper_of(pid) for pid in others] == [keeper] else 0
     except FileNotFoundError:
-        return 0  # One of them has ended since: those that fork a daemon do.
+        return 0  # A process has ended since: programs that fork a daemon do.
 
 
 def test_a_job_whose_keeper_is_killed_is_ended_all_the_same(running, program):
     launch(running, "k", CPUS[0], program, "cling", "100")
     until(lambda: says_up(running, "k"))
     with killed_at_last(running, "k"):
-        # Its daemon has left its session and its parent long ago.
+        # Its daemon left its session and its parent long ago.
         assert len(alive(running, "k")) == 2
         os.kill(keeper_of(running.processes()["k"].pid), signal.SIGKILL)
         until(lambda: "event=keeper_lost" in running.log())
@@ -104,7 +104,7 @@ def test_what_is_still_alive_is_told_and_keeps_its_cores(running, program):
     keeper = keeper_of(first)
     until(lambda: daemon_of(running, "d", first, keeper) != 0)
     daemon = daemon_of(running, "d", first, keeper)
-    # Nobody kills while its keeper is stopped.
+    # Nothing kills the daemon while its keeper is stopped.
     os.kill(keeper, signal.SIGSTOP)
     os.kill(first, signal.SIGKILL)
     told = running.telemetry(lambda m: any(job.processes_left == 1 for job in m.jobs), 50)

@@ -1,4 +1,4 @@
-"""What is still alive of a job after its end is told, and what its threads do against it."""
+"""Processes that outlive their job are reported, as are threads that leave their mask."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import pytest
 from unit.core.stage import Stage, node_spec
 
 from wattfold.contract.ids import JobId, NodeId
-from wattfold.coordinator.adapters import agent_messages
-from wattfold.coordinator.adapters.views import notes
+from wattfold.coordinator.adapters.agents import messages as agent_messages
+from wattfold.coordinator.adapters.copies.job_messages import notes
 from wattfold.coordinator.cli.jobs.job_tables import where_or_reason
-from wattfold.coordinator.core.job import Job
+from wattfold.coordinator.core.model.job import Job
 from wattfold.v1 import coordinator_pb2
 from wattfold.v1 import node_agent_pb2 as pb
 
@@ -50,7 +50,7 @@ def test_the_queue_shows_the_note():
 
 
 def test_a_process_of_which_some_are_left_still_runs():
-    """Its cores are its own: for the core it has not ended."""
+    """Its cores stay its own: for the core it has not ended."""
     process = pb.ProcessInfo(
         job_id="a", cpus="0-1", state=pb.PROCESS_STATE_RUNNING, processes_left=3
     )

@@ -1,4 +1,4 @@
-"""A program that starts obeys the mask of its job from its first parallel region on."""
+"""A starting program obeys the mask of its job from its first parallel region on."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def first(
     built_shims: Path,  # noqa: F811
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Path:
-    """The program, on GNU's and on LLVM's runtime."""
+    """The program, with the runtimes of GNU and LLVM."""
     folder = tmp_path_factory.mktemp(request.param)
     if request.param == "clang" and (missing := clang_missing(folder)):
         pytest.skip(missing)
@@ -47,13 +47,13 @@ def node(built_shims: Path, tmp_path: Path) -> Iterator[AgentProcess]:  # noqa: 
 
 
 def launch(node: AgentProcess, script: str, cpus: str, launch_cpus: int = 2, **fields: int) -> None:
-    """A shell that starts programs, as a job of mode team."""
+    """Launch a shell that starts programs, as a job of mode team."""
     values = {"mode": common.RESIZE_MODE_TEAM, "launch_cpus": launch_cpus, **fields}
     node.launch("j", ["/bin/sh", "-c", script], cpus, **values)
 
 
 def teams(node: AgentProcess, name: str) -> list[tuple[int, int]]:
-    """What a program has told: teams in their order, and the most it believes it may have."""
+    """Return the team sizes that a program printed, each with the maximum that it assumes."""
     text = (node.work() / "wattfold-j.out").read_text()
     found = re.findall(rf"^{name} team (\d+) of (\d+)$", text, re.MULTILINE)
     return [(int(team), int(most)) for team, most in found]
@@ -117,7 +117,7 @@ def test_a_program_that_starts_while_there_is_no_agent_obeys(node, first, how):
     (node.work() / "one").touch()
     until(lambda: teams(node, "b") == [(1, 2)])
     node.start()
-    # A new agent has taken the file over, and goes on writing to it.
+    # A new agent has taken over the file and keeps writing to it.
     assert node.mask("j", BOTH).cpus.replace("-", ",") == BOTH
     until(lambda: teams(node, "b") == [(1, 2), (2, 2)])
     (node.work() / "two").touch()

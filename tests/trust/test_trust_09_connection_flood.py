@@ -1,4 +1,4 @@
-"""Who floods the socket of a job with connections costs it nothing that lasts."""
+"""Floods of connections to the socket of a job cause no lasting damage to the job."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from wattfold.v1 import node_agent_pb2 as pb
 pytestmark = pytest.mark.system
 ONE, BOTH = str(CPUS[0]), ",".join(map(str, CPUS))
 PATIENCE_S = 60.0
-# As fast as it goes: a thousand times what is let through.
+# A thousand connections per second: many times the allowed rate.
 FLOOD = """
-import socket, sys
+import socket, sys, time
 print("up", flush=True)
 while True:
     try:
@@ -28,10 +28,11 @@ while True:
             one.connect(sys.argv[1])
     except OSError:
         pass
+    time.sleep(0.001)
 """
-# Connections that stay.
+# Connections that stay open.
 CROWD = """
-import resource, socket, sys
+import resource, socket, sys, time
 resource.setrlimit(resource.RLIMIT_NOFILE, (4096, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
 crowd = []
 print("up", flush=True)
@@ -42,6 +43,7 @@ while True:
     except OSError:
         crowd.pop().close()
         crowd = crowd[-1500:]
+    time.sleep(0.0005)
 """
 
 
@@ -55,7 +57,10 @@ def node(tmp_path: Path) -> Iterator[AgentProcess]:
 
 @pytest.fixture
 def job(node: AgentProcess) -> Path:
-    """A job with a shim that obeys, and another one once there is a file "late"; its socket."""
+    """The socket of a job with an obedient shim.
+
+    A second shim starts once the file "late" exists.
+    """
     script = node.work() / "shim.py"
     script.write_text(SHIM)
     shim = f"{sys.executable} {script} obey"
@@ -82,11 +87,11 @@ def test_a_flood_by_another_process_of_the_account(node, job, script):
         assert flood.stdout is not None
         assert flood.stdout.readline() == "up\n"
         until(lambda: said(node, "shim_connections_flooded") == 1)
-        # Who is connected is told as ever, and answers.
+        # The connected shim receives its masks and answers.
         for cpus in (ONE, BOTH) * 5:
             assert node.mask("s", cpus, deadline_s=10).shim == pb.SHIM_STATE_ATTACHED
         assert usage(node).shim_message.startswith("more than ")
-        # Who is of the job comes through.
+        # A process of the job gets a connection.
         (node.work() / "late").touch()
         until(lambda: said(node, "shim_attached") == 2, PATIENCE_S)
         assert said(node, "shim_connections_recovered") == 0
@@ -95,7 +100,7 @@ def test_a_flood_by_another_process_of_the_account(node, job, script):
         flood.communicate()
     until(lambda: said(node, "shim_connections_recovered") == 1)
     assert usage(node).shim_message == ""
-    # Nothing of it is left: who comes now is served at once.
+    # The flood leaves nothing behind: new connections are served immediately.
     assert job.is_socket()
     assert node.mask("s", ONE).shim == pb.SHIM_STATE_ATTACHED
     assert said(node, "shim_connections_flooded") == 1

@@ -1,4 +1,4 @@
-"""What the kernel refuses to a program makes the shim inert, with one line, and never ends it."""
+"""System calls refused to a program disable the shim with a message, and never end the program."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ CALLS = """
     sched_getscheduler sched_setaffinity sched_setattr sched_setscheduler sched_yield sendmsg
     sendto set_robust_list setsockopt shutdown socket socketpair sysinfo
 """.split()  # noqa: SIM905
-"""Calls that an OpenMP program bears to be refused, as far as it goes."""
+"""System calls whose refusal an OpenMP program tolerates."""
 INERT = "; this program runs without being resized\n"
 STRANGER = 54_321
-"""An account that has no other processes."""
+"""An account without other processes."""
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +51,7 @@ def refuse(built_shims: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def alone(refuse: Path, call: str, error: int, puppet: Path) -> None:
-    """Skips what the program cannot do without, or the kernel cannot refuse."""
+    """Skip calls that the program itself needs or that the kernel cannot refuse."""
     done = subprocess.run(
         [refuse, call, str(error), puppet],
         input="region parallel 0\n",
@@ -69,7 +69,7 @@ def alone(refuse: Path, call: str, error: int, puppet: Path) -> None:
 
 
 def complaint(program: Puppet) -> str:
-    """What the shim has said so far; it speaks before the program starts."""
+    """Return the message of the shim, which precedes the start of the program."""
     assert program.process.stderr is not None
     ready, _, _ = select.select([program.process.stderr], [], [], 0)
     return program.complaint() + "\n" if ready else ""
@@ -118,7 +118,7 @@ def test_a_program_that_forbids_itself_membarrier_goes_on_without_the_shim(
         pytest.skip("no seccomp filters here")
     agent.send_mask(1)
     assert program.complaint() == f"wattfold: the kernel refuses membarrier{INERT}".strip()
-    # What it cannot be sure of it does not acknowledge.
+    # The shim does not acknowledge a mask that may not be in force.
     assert [m.type for m in agent.heard if m.type is ShimMessageType.ACK] == []
     assert program.ask("once more") == "team 2"
     program.send("go")
@@ -127,7 +127,7 @@ def test_a_program_that_forbids_itself_membarrier_goes_on_without_the_shim(
 
 @pytest.fixture
 def reachable(default_shim: Path, gcc_puppet: Path) -> Iterator[tuple[Path, Path]]:
-    """Shim and program where another account can read them."""
+    """Shim and program in a folder that another account can read."""
     if os.geteuid() != 0 or shutil.which("prlimit") is None:
         pytest.skip("needs root, to become an account without processes, and prlimit")
     with tempfile.TemporaryDirectory(prefix="wattfold-") as name:
@@ -140,7 +140,7 @@ def reachable(default_shim: Path, gcc_puppet: Path) -> Iterator[tuple[Path, Path
 def test_with_few_threads_to_be_had_the_program_has_them(
     reachable: tuple[Path, Path], team: int
 ) -> None:
-    """From just enough for itself to enough for both."""
+    """From just enough threads for the program to enough for program and shim."""
     shim, puppet = reachable
     said = set()
     for most in range(team, team + 8):

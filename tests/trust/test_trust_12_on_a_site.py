@@ -1,4 +1,4 @@
-"""Point 12 on real processes: a journal that has forgotten a start costs no job its life."""
+"""On real processes, a journal that lacks the start of a job does not end this job."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from system.site.live_site import Gate, LiveSite, site_plan
+from system.site.gate import Gate
+from system.site.live_site import LiveSite, site_plan
 
 from wattfold.v1 import coordinator_pb2 as pb
 
@@ -31,7 +32,7 @@ def test_a_job_whose_start_was_forgotten_runs_on(tmp_path: Path, folder: Path) -
 
 
 def forget_starts(journal: Path) -> None:
-    """As a replay by other rules would: no plan has started anything."""
+    """Delete all starts from the journal, as a replay under other rules would."""
     with closing(sqlite3.connect(journal)) as db:
         changed = db.execute(
             "UPDATE events SET body = json_set(body, '$.starts', json('[]'))"

@@ -1,4 +1,4 @@
-"""Point 12: what a node runs is never ended because a replay decided something else."""
+"""A running process is never ended because a replay decided differently."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from unit.core.stage import Stage, ended, job_spec, on, planning_round, running,
 
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import JobId, NodeId
-from wattfold.coordinator.adapters.journal import SCHEMA_VERSION, Journal, JournalError
-from wattfold.coordinator.adapters.service import replay
-from wattfold.coordinator.core import actions as act
-from wattfold.coordinator.core import events as ev
-from wattfold.coordinator.core.job import JobState, SizeUnit
+from wattfold.coordinator.adapters.journal.journal import SCHEMA_VERSION, Journal, JournalError
+from wattfold.coordinator.adapters.journal.replaying import replay
 from wattfold.coordinator.core.machine import CoordinatorCore
-from wattfold.coordinator.core.plan import Plan
+from wattfold.coordinator.core.model import actions as act
+from wattfold.coordinator.core.model import events as ev
+from wattfold.coordinator.core.model.job import JobState, SizeUnit
+from wattfold.coordinator.core.model.plan import Plan
 
 VERSION_1 = Path(__file__).parents[1] / "data" / "journal-v1.sql"
 N0 = NodeId("n0")
@@ -80,7 +80,7 @@ def test_one_that_does_not_fit_the_job_keeps_its_cores_and_is_told(
     assert "a" in node.message
     assert "not started" in node.message
     assert "n0" in stage.core.state.jobs[JobId("a")].reason
-    # It must not run a second time meanwhile.
+    # It must not start a second time meanwhile.
     stage.leased("n0")
     assert not stage.core.snapshot(stage.now_ns).jobs
     stage.need_plan()
@@ -183,7 +183,7 @@ def test_a_job_on_whole_nodes_is_adopted_when_all_of_it_was_seen() -> None:
     assert not stage.core.state.nodes[N0].foreign
 
 
-# What is stored of a plan is what was taken of it.
+# The journal stores the accepted part of a plan.
 
 
 def proposal(stage: Stage) -> ev.PlanProposed:
@@ -206,7 +206,10 @@ def test_a_replay_takes_what_was_taken_and_decides_nothing() -> None:
 
 
 def test_what_was_taken_holds_where_the_rules_have_changed_since() -> None:
-    """A power that today's rules would refuse: the nodes run it, so it is taken as it is stored."""
+    """The current rules would refuse this power.
+
+    The nodes run the job, so the stored start is accepted.
+    """
     stage = Stage(budget_w=25)
     stage.up("n0")
     stage.submit("a")

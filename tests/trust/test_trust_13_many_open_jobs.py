@@ -1,4 +1,4 @@
-"""Many open jobs: what has just ended is still known, and a submission looks at no other job."""
+"""With many open jobs, ended jobs are still known, and a submission examines no other job."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from unit.adapters.api_site import ApiSite
 from unit.core.stage import job_spec
 
 from wattfold.contract.ids import JobId
-from wattfold.coordinator.adapters import codec
-from wattfold.coordinator.adapters.journal import Journal
-from wattfold.coordinator.adapters.service import replay
-from wattfold.coordinator.core import events as ev
-from wattfold.coordinator.core.job import Job
+from wattfold.coordinator.adapters.journal import codec
+from wattfold.coordinator.adapters.journal.journal import Journal
+from wattfold.coordinator.adapters.journal.replaying import replay
 from wattfold.coordinator.core.machine import CoordinatorCore
-from wattfold.coordinator.core.state import CoreSettings
+from wattfold.coordinator.core.model import events as ev
+from wattfold.coordinator.core.model.job import Job
+from wattfold.coordinator.core.state.state import CoreSettings
 from wattfold.v1 import coordinator_pb2 as pb
 
 KEPT = 5
@@ -31,7 +31,7 @@ def submit(core: CoordinatorCore, name: str, now_ns: int, **fields: Any) -> None
 
 
 def crowded(**settings: Any) -> CoordinatorCore:
-    """Ten times as many open jobs as ended ones are kept."""
+    """Ten times as many open jobs as retained ended jobs."""
     core = CoordinatorCore(1000, CoreSettings(kept_ended_jobs=KEPT, **settings))
     for number in range(OPEN):
         submit(core, f"open{number}", number)
@@ -70,7 +70,7 @@ def test_it_is_the_same_after_a_restart() -> None:
 
 
 class CountingJobs(dict[JobId, Job]):
-    """The jobs of a state; counts how many are come across one after the other."""
+    """The jobs of a state, with a count of the jobs visited by iteration."""
 
     met = 0
 
@@ -102,11 +102,11 @@ def test_a_submission_looks_at_no_job_but_its_own(count: int) -> None:
         before = jobs.met
         submit(core, f"new{number}", count + 1 + number)
         met.append(jobs.met - before)
-    # Checking all of the state in turn begins anew once in as many events as there are jobs.
+    # The incremental check of the state restarts once per as many events as there are jobs.
     assert sorted(met)[:2] == [0, 0]
 
 
-# The key of a submission, over the service people use.
+# The key of a submission, through the API.
 
 
 def request(*argv: str, key: str = "k", **fields: Any) -> pb.SubmitRequest:
@@ -117,7 +117,7 @@ Talk = Callable[[Any], Awaitable[None]]
 
 
 def talk(path: Path, told: Talk) -> CoordinatorCore:
-    """Runs a conversation with the API over a socket; then replays the journal."""
+    """Run a conversation with the API over a socket, then replay the journal."""
 
     async def go() -> None:
         async with ApiSite(path) as site, asyncio.timeout(240):

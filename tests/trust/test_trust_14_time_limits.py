@@ -1,4 +1,4 @@
-"""A job past its estimate says by how much; one past its time limit is ended."""
+"""A job past its estimate shows the excess; a job past its time limit is ended."""
 
 from __future__ import annotations
 
@@ -10,21 +10,22 @@ import pytest
 from system.site.live_site import LiveSite
 from unit.core.stage import S, Stage, forget, job_spec, on, terminate
 
-from wattfold.coordinator.adapters import codec
-from wattfold.coordinator.adapters.submissions import InvalidRequestError, TimeLimits
-from wattfold.coordinator.adapters.submissions import job_spec as taken
+from wattfold.coordinator.adapters.journal import codec
+from wattfold.coordinator.adapters.requests.field_checks import InvalidRequestError
+from wattfold.coordinator.adapters.requests.submissions import TimeLimits
+from wattfold.coordinator.adapters.requests.submissions import job_spec as taken
 from wattfold.coordinator.cli.jobs.job_tables import left_s
-from wattfold.coordinator.core import events as ev
-from wattfold.coordinator.core.job import JobState
-from wattfold.coordinator.policies.explain import explain
-from wattfold.coordinator.policies.fifo_easy import FifoEasy
+from wattfold.coordinator.core.model import events as ev
+from wattfold.coordinator.core.model.job import JobState
+from wattfold.coordinator.policies.fifo.policy import FifoEasy
+from wattfold.coordinator.policies.reasons.explain import explain
 from wattfold.v1 import coordinator_pb2 as pb
 
 STUBBORN = "trap '' TERM; echo up; while :; do sleep 1; done"
 
 
 def running(limit_s: float = 0, total_s: float = 0.0) -> Stage:
-    """A job that runs since the first instant."""
+    """A job that runs from the first instant on."""
     stage = Stage()
     stage.up("n0")
     stage.submit("a", job_spec(limit_ns=round(limit_s * S)))
@@ -151,7 +152,7 @@ def test_a_limit_that_passed_while_the_coordinator_was_down() -> None:
 
 
 def replace_settings(state, stage):  # type: ignore[no-untyped-def]
-    """As a start does: the settings are those of the configuration."""
+    """Set these settings, as a start with a changed configuration does."""
     state.settings = replace(stage.core.state.settings)
     return state
 
@@ -189,7 +190,7 @@ def test_where_only_the_greatest_is_set_it_is_that_of_all() -> None:
     ("fields", "told"),
     [
         ({"limit_ns": 601 * S}, "time limit of 601 s is above 600 s"),
-        ({"time_ns": 90 * S}, "above the default time limit of this site of 60 s"),
+        ({"time_ns": 90 * S}, "above the default time limit of this queue or site of 60 s"),
         ({"time_ns": 90 * S, "limit_ns": 80 * S}, "above its time limit of 80 s"),
     ],
 )

@@ -1,4 +1,6 @@
-"""A profile learnt from little does not hold a program down; evidence does. People can reset it."""
+"""A profile learned from little data does not restrict a program, but evidence does; users can
+reset it.
+"""
 
 from __future__ import annotations
 
@@ -9,23 +11,24 @@ from unit.adapters.test_learning import run
 from unit.cli.command import Command
 from unit.core.stage import Stage, node_spec
 
-from wattfold.coordinator.adapters.learning import Lesson, fit_lesson
-from wattfold.coordinator.core import events as ev
-from wattfold.coordinator.core.state import StoredProfile
+from wattfold.coordinator.adapters.learning.profiles import Lesson, fit_lesson
+from wattfold.coordinator.core.model import events as ev
+from wattfold.coordinator.core.state.state import StoredProfile
 from wattfold.coordinator.models.fit_noise import fit_warning, noise_of
 from wattfold.coordinator.models.pass_model import PassProfile, SizeUnit
 from wattfold.coordinator.models.seen_points import PRIOR_S, SeenPoint
-from wattfold.coordinator.policies.estimates import node_curve
+from wattfold.coordinator.policies.resources.estimates import node_curve
 
 CURVE = node_curve(node_spec())
 
 
 def learnt(*points: tuple[int, float, float], size_max: int = 2) -> PassProfile:
-    """From (size, rate, seconds seen), all at 50 W, of a program with 1000 units of work."""
+    """Profile learned from (size, rate, observed seconds), all at 50 W, with 1000 units of work."""
     lesson = Lesson(
         app="app",
         unit=SizeUnit.CORES,
         curve=CURVE,
+        range_w=(25.0, 60.0),
         work=1000.0,
         size_max=size_max,
         points=tuple(SeenPoint(size=s, cap_w=50.0, rate=r, seconds=t) for s, r, t in points),
@@ -34,7 +37,7 @@ def learnt(*points: tuple[int, float, float], size_max: int = 2) -> PassProfile:
 
 
 def gain(profile: PassProfile) -> float:
-    """How much faster it is thought to be on two cores."""
+    """Predicted speed-up from one core to two cores."""
     return profile.time_s(1, 50) / profile.time_s(2, 50)
 
 
@@ -74,7 +77,7 @@ def test_the_stored_profile_says_what_it_stands_on(tmp_path: Path) -> None:
     assert stored.rms_error == pytest.approx(abs(point.fitted_seconds / point.seconds - 1))
 
 
-# ---- what people are told ----------------------------------------------------------------------
+# ---- answers to users --------------------------------------------------------------------------
 
 
 def test_noise_is_how_runs_of_one_point_differ() -> None:
@@ -99,7 +102,7 @@ def test_a_fit_worse_than_its_noise_is_told(
     assert (told in warning) if told else not warning
 
 
-# ---- forgetting --------------------------------------------------------------------------------
+# ---- deletion ----------------------------------------------------------------------------------
 
 
 def known(source: str) -> Stage:
@@ -132,7 +135,7 @@ def test_a_certificate_goes_only_when_asked_for() -> None:
 
 @pytest.mark.parametrize("source", ["measured", "progress"])
 def test_reset_is_for_what_was_learnt(source: str) -> None:
-    from wattfold.coordinator.adapters.profiles import dropped
+    from wattfold.coordinator.adapters.requests.profiles import dropped
     from wattfold.v1 import coordinator_pb2 as pb
 
     state = known(source).core.state
@@ -152,7 +155,7 @@ def test_the_command_has_both_and_still_measures() -> None:
     told = command("profile", "--help").output
     assert "delete" in told
     assert "--repeat" in told
-    # Each gets as far as the coordinator that is not there.
+    # Each command gets as far as the missing coordinator.
     assert command("profile", "delete", "app").exit_code == 3
     assert command("profile", "reset", "app").exit_code == 3
     assert command("profile", "--", "true").exit_code == 3

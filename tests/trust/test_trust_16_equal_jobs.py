@@ -1,4 +1,4 @@
-"""Point 16: job arrays, hundreds of equal jobs, are planned with a certificate like any others."""
+"""Job arrays of hundreds of equal jobs are planned with a certificate, like other jobs."""
 
 from __future__ import annotations
 
@@ -8,19 +8,23 @@ from itertools import count
 import numpy as np
 import pytest
 
-from wattfold.coordinator.policies.parm_choice import Solving, solve_in_turn
-from wattfold.coordinator.solvers import lagrangian
-from wattfold.coordinator.solvers.classes import group
+from wattfold.coordinator.policies.parm.choice import Solving, solve_in_turn
+from wattfold.coordinator.solvers.allocator import lagrangian
+from wattfold.coordinator.solvers.allocator.classes import group
+from wattfold.coordinator.solvers.allocator.instances import FAMILIES, Variant, draw
+from wattfold.coordinator.solvers.allocator.problem import (
+    AllocationOutcome,
+    AllocationProblem,
+    check,
+)
+from wattfold.coordinator.solvers.allocator.resources import Table, tabulate
 from wattfold.coordinator.solvers.deadline import Deadline
-from wattfold.coordinator.solvers.instances import FAMILIES, Variant, draw
-from wattfold.coordinator.solvers.problem import Outcome, Problem, check
-from wattfold.coordinator.solvers.resources import Table, tabulate
 
 IDENTICAL = FAMILIES[1]
 PENDING = replace(IDENTICAL, running_share=0.0, contention=2.0)
 
 
-def drawn(variant: Variant, jobs: int, seed: int) -> Problem:
+def drawn(variant: Variant, jobs: int, seed: int) -> AllocationProblem:
     return draw(replace(variant, jobs=jobs), np.random.default_rng(seed))
 
 
@@ -30,7 +34,7 @@ def test_every_family_is_certified(family: Variant) -> None:
         problem = drawn(family, 200, seed)
         solution = lagrangian.solve(problem)
         assert check(problem, solution) == ()
-        assert solution.outcome is Outcome.OPTIMAL
+        assert solution.outcome is AllocationOutcome.OPTIMAL
         assert solution.gap <= 1e-3
         assert "GLPK" not in solution.detail
 
@@ -42,12 +46,12 @@ def test_every_family_is_certified(family: Variant) -> None:
     + [(name, seed) for name in ("almost-equal", "aged-array") for seed in (0, 4, 9, 10, 12)],
 )
 def test_rounds_that_were_hard_are_certified(family: str, seed: int) -> None:
-    """Many options tie at the prices, or the linear bound is further off than the gap asked for."""
+    """Many options tie at the prices, or the linear bound is further than the requested gap."""
     variant = next(one for one in FAMILIES if one.name == family)
     problem = drawn(variant, 200, seed)
     solution = lagrangian.solve(problem)
     assert check(problem, solution) == ()
-    assert solution.outcome is Outcome.OPTIMAL
+    assert solution.outcome is AllocationOutcome.OPTIMAL
     assert solution.gap <= 1e-3 * (1 + 1e-6)
     assert solution.detail == ""
 
@@ -58,7 +62,7 @@ def test_identical_jobs_are_certified_without_another_solver(jobs: int) -> None:
         problem = drawn(PENDING, jobs, seed)
         solution = lagrangian.solve(problem)
         assert check(problem, solution) == ()
-        assert solution.outcome is Outcome.OPTIMAL
+        assert solution.outcome is AllocationOutcome.OPTIMAL
         assert solution.detail == ""
 
 
@@ -78,19 +82,19 @@ def test_two_thousand_jobs_of_one_option_are_proven_exactly() -> None:
         problem.units_max // int(problem.units[0]), problem.power_uw_max // int(problem.power_uw[0])
     )
     assert most < 2000
-    assert solution.outcome is Outcome.OPTIMAL
+    assert solution.outcome is AllocationOutcome.OPTIMAL
     assert solution.detail == ""
-    # The earlier of equal jobs are the ones that start.
+    # The earlier of the equal jobs start.
     assert np.flatnonzero(solution.choice >= 0).tolist() == list(range(most))
 
 
 def test_nothing_is_asked_after_the_deadline_of_the_round() -> None:
-    """The clock jumps while the first solver is at work: GLPK is not given its time again."""
+    """The clock jumps while the first solver runs: GLPK does not get its time again."""
     problem = drawn(FAMILIES[0], 40, 0)
     ticks = count(step=10 * 10**9)
     deadline = Deadline.after(16.0, clock=lambda: next(ticks))
     wish = Solving(solver="lagrangian", gap=-1.0, deadline_s=20.0)
     solution, solver = solve_in_turn(problem, wish, deadline)
     assert solver == "lagrangian"
-    assert solution.outcome is Outcome.FEASIBLE
+    assert solution.outcome is AllocationOutcome.FEASIBLE
     assert check(problem, solution) == ()

@@ -1,4 +1,4 @@
-"""Point 17: a backup is made while the coordinator runs, is whole, and can be put back."""
+"""A backup is made while the coordinator runs, is complete, and can be restored."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from trust.head import Head, rows
 from unit.core.stage import Stage, job_spec, running
 
 from wattfold.contract.ids import Epoch, JobId, NodeId
-from wattfold.coordinator.adapters.journal import Journal, JournalError
-from wattfold.coordinator.adapters.journal_backup import LEAP, back_up, restore, verify
-from wattfold.coordinator.core import events as ev
-from wattfold.coordinator.core.job import JobState
+from wattfold.coordinator.adapters.journal.backup import LEAP, back_up, restore, verify
+from wattfold.coordinator.adapters.journal.journal import Journal, JournalError
 from wattfold.coordinator.core.machine import CoordinatorCore
+from wattfold.coordinator.core.model import events as ev
+from wattfold.coordinator.core.model.job import JobState
 from wattfold.v1 import coordinator_pb2 as pb
 
 JOURNAL = "journal.sqlite"
 
 
 def journal_with(path: Path, jobs: int, epoch: int = 1) -> None:
-    """A journal of a coordinator in that epoch, whose jobs wait."""
+    """A journal of a coordinator in this epoch, with waiting jobs."""
     journal = Journal(path)
     started = ev.CoordinatorStarted(epoch=Epoch(epoch), lease_ns=1, command_timeout_ns=1)
     journal.append(started, 1)
@@ -41,7 +41,7 @@ def test_a_running_coordinator_is_backed_up(folder: Path) -> None:
         done = head.maintain("backup", str(target))
         assert done.returncode == 0, done.stderr
         assert "verified" in done.stdout
-        # It goes on meanwhile, and again.
+        # The coordinator continues, and a second backup is refused.
         head.submit(name="later")
         assert head.maintain("backup", str(target)).returncode == 2, "it is not written over"
     assert target.stat().st_mode & 0o777 == 0o600
@@ -84,6 +84,13 @@ def test_restore_by_command(folder: Path) -> None:
     target = folder / "backup"
     with Head(folder) as head:
         first = head.submit(name="first")
+        held = head.submit(held=True)
+        waits = head.client.submit(
+            pb.SubmitRequest(
+                spec=pb.JobSpec(argv=["true"]),
+                after=[pb.JobDependency(job_id=held, success=True)],
+            )
+        )
         assert head.maintain("backup", str(target)).returncode == 0
         after = head.submit(name="after the backup")
         refused = head.maintain("restore", str(target))
@@ -93,14 +100,21 @@ def test_restore_by_command(folder: Path) -> None:
         head.stop()
         done = head.maintain("restore", str(target))
         assert done.returncode == 0, done.stderr
-        assert f"may have run after the backup: {first}" in done.stdout
+        assert f"may have run after the backup: {first}, {waits}" in done.stdout
         head.start()
         jobs = {job.job_id: job for job in head.client.list_jobs().jobs}
-        assert jobs.keys() == {first}
-        assert jobs[first].state == pb.JOB_STATE_HELD
-        assert "backup" in jobs[first].reason
+        assert jobs.keys() == {first, held, waits}
+        for job_id in (first, waits):
+            assert jobs[job_id].state == pb.JOB_STATE_HELD
+            assert "backup" in jobs[job_id].reason
+        head.client.release(waits)
+        again = head.client.list_jobs([waits]).jobs[0]
+        assert (again.state, again.reason) == (
+            pb.JOB_STATE_PENDING,
+            f"waits for success of job {held}",
+        )
         assert int(head.submit(name="new")) > int(after)
-    kept = list(head.state.glob(f"{JOURNAL}.before-*"))
+    kept = list(head.state.glob(f"{JOURNAL}.before-*Z"))
     assert [len(rows(path, "SELECT 1 FROM checkpoint")) for path in kept] == [1]
 
 
@@ -161,7 +175,7 @@ def test_no_job_gets_the_number_of_one_that_only_a_node_knows() -> None:
     assert stage.core.state.nodes[NodeId("n0")].foreign.keys() == {"77"}
 
 
-# What is no backup.
+# Files that are not backups.
 
 
 def complaint(path: Path) -> str:
@@ -193,6 +207,8 @@ def test_a_checkpoint_that_does_not_load_is_found(tmp_path: Path) -> None:
     journal.close()
     with closing(sqlite3.connect(path)) as db:
         db.execute("UPDATE checkpoint SET body = '{}'")
+        # As in a journal of an earlier version, without a checksum.
+        db.execute("DELETE FROM meta WHERE key = 'checkpoint_crc32'")
         db.commit()
     assert "not a valid State" in complaint(path)
 

@@ -1,4 +1,4 @@
-"""Point 19: who asked what is found out afterwards, and normal work is in the log."""
+"""The audit log records who made each request, and the log records normal work."""
 
 from __future__ import annotations
 
@@ -21,12 +21,16 @@ from unit.adapters.test_service import Bench, big, run, submitted
 from wattfold.contract.ids import JobId
 from wattfold.contract.log_text import line
 from wattfold.coordinator.adapters.asking import ASKING, Asking, asker
-from wattfold.coordinator.adapters.audit_trail import AuditEntry, AuditFilter
-from wattfold.coordinator.adapters.auditing import LOOKS, STRANGERS_MAX_PER_MINUTE, AuditInterceptor
 from wattfold.coordinator.adapters.channels import TokenInterceptor
-from wattfold.coordinator.adapters.journal import Journal, JournalError
-from wattfold.coordinator.adapters.peer_door import PeerDoor
-from wattfold.coordinator.adapters.peers import NOBODY, account_of, own_end, peer_of
+from wattfold.coordinator.adapters.door.auditing import (
+    LOOKS,
+    STRANGERS_MAX_PER_MINUTE,
+    AuditInterceptor,
+)
+from wattfold.coordinator.adapters.door.peer_door import PeerDoor
+from wattfold.coordinator.adapters.door.peers import NOBODY, account_of, own_end, peer_of
+from wattfold.coordinator.adapters.journal.audit_trail import AuditEntry, AuditFilter
+from wattfold.coordinator.adapters.journal.journal import Journal, JournalError
 from wattfold.v1 import coordinator_pb2 as pb
 from wattfold.v1 import coordinator_pb2_grpc
 
@@ -44,11 +48,13 @@ def entry(**fields: Any) -> AuditEntry:
     return AuditEntry(**{**values, **fields})
 
 
-# The interceptor, before a service that refuses everything but one call.
+# The interceptor, in front of a service that implements only one call.
 
 
 class Refuses(coordinator_pb2_grpc.CoordinatorServicer):
-    """Answers Cancel with who asks; every other call is not there."""
+    """Answers Cancel with the length of the caller's account name; every other call is
+    unimplemented.
+    """
 
     async def Cancel(  # noqa: N802 - the name of the call
         self, request: pb.CancelRequest, context: Any
@@ -101,7 +107,7 @@ def test_what_is_said_to_be_a_mere_look_is_a_call() -> None:
 @pytest.mark.parametrize("name", sorted(METHODS.keys() - LOOKS))
 def test_every_other_call_is_audited(folder: Path, name: str) -> None:
     async def test(channel: grpc.aio.Channel, noted: list[AuditEntry]) -> None:
-        # All but one are refused by the service behind.
+        # All but one call are refused by the service.
         with contextlib.suppress(grpc.aio.AioRpcError):
             await call(channel, name, request_of(name))
         assert [(e.action, e.account, e.uid) for e in noted] == [(name, OWN, os.geteuid())]
@@ -181,7 +187,7 @@ def test_over_tcp_it_is_the_account_of_the_token(folder: Path) -> None:
         assert noted[0].peer.startswith("ipv4:127.0.0.1:")
         strangers = noted[1:]
         assert {(e.account, e.uid, e.outcome) for e in strangers} == {("", -1, "refused")}
-        # Twice as many where a minute ended meanwhile.
+        # Twice as many if a minute ended meanwhile.
         assert len(strangers) in range(STRANGERS_MAX_PER_MINUTE, STRANGERS_MAX_PER_MINUTE + 21)
 
     asyncio.run(served(folder, test, TokenInterceptor(TOKEN), door=False))
@@ -196,7 +202,7 @@ def test_a_name_the_door_has_not_given_says_nothing(name: str) -> None:
     assert peer_of(given, "key").uid == 0
 
 
-# What is stored.
+# Stored entries.
 
 
 def test_an_entry_is_stored_with_its_event(tmp_path: Path) -> None:
@@ -243,7 +249,7 @@ def test_the_oldest_go_and_filters_find_the_others(tmp_path: Path) -> None:
     journal.close()
 
 
-# The whole of it.
+# The complete entry.
 
 
 def test_who_lowered_the_budget(folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""Small things of the agent and of starting the commands, each as its user meets it."""
+"""Details of the agent and of starting the commands, each as its user meets it."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from system.agent.agent_process import NOBODY
 
-from wattfold.coordinator.adapters.config import ConfigError as CoordinatorConfigError
-from wattfold.coordinator.adapters.config import load as load_coordinator
+from wattfold.coordinator.adapters.config.settings import load as load_coordinator
+from wattfold.coordinator.adapters.config.values import ConfigError as CoordinatorConfigError
 from wattfold.nodeagent.adapters.config import load
 from wattfold.nodeagent.adapters.config_error import ConfigError
 from wattfold.nodeagent.adapters.state_store import StateDirError, private_folder
@@ -27,18 +27,19 @@ SOURCES = ":".join(str(ROOT / source) for source in PYPROJECT["tool"]["hatch"]["
 
 
 def entry(command: str) -> list[str]:
-    """How an installed command starts."""
+    """Arguments of Python that start a command as its installed script does."""
     module, function = SCRIPTS[command].split(":")
     return ["-c", f"import sys; sys.argv[0] = {command!r}; import {module} as m; m.{function}()"]
 
 
 @pytest.fixture
 def bare(tmp_path: Path) -> str:
-    """What `pip install .` without an extra brings, as PYTHONPATH."""
+    """PYTHONPATH of an installation by `pip install .` without an extra."""
     site = tmp_path / "site"
     site.mkdir()
     installed = Path(sysconfig.get_path("purelib"))
-    for package in ("grpc", "google", "typing_extensions.py"):
+    client = ("click", "rich", "pygments", "markdown_it", "mdurl")
+    for package in ("grpc", "google", "typing_extensions.py", *client):
         (site / package).symlink_to(installed / package)
     return f"{SOURCES}:{site}"
 
@@ -54,14 +55,27 @@ def test_a_command_without_its_packages_names_the_extra(bare: str, command: str)
         check=False,
     )
     assert "Traceback" not in done.stderr
-    if command == "wattfold-rsh":
+    if command in ("wattfold", "wattfold-rsh"):
         assert (done.returncode, done.stderr) == (0, "")
         return
     assert done.returncode == 2
     assert done.stderr.count("\n") == 1
     assert f"{command}: the Python package" in done.stderr
-    extra = "agent" if command == "wattfold-agent" else "coordinator"
+    extra = command.removeprefix("wattfold-")
     assert f"pip install 'wattfold[{extra}]'" in done.stderr
+
+
+def test_a_client_without_its_own_packages_names_no_extra() -> None:
+    done = subprocess.run(
+        [sys.executable, "-S", *entry("wattfold"), "--help"],
+        env={"PYTHONPATH": SOURCES, "PATH": os.defpath},
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert "pip install 'wattfold' (in a checkout: pip install '.')" in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -135,7 +149,7 @@ def test_a_folder_above_that_another_account_can_replace_is_refused(tmp_path: Pa
     open_to_all.chmod(0o777)
     with pytest.raises(StateDirError, match=r"parent folder .*open has mode 777"):
         private_folder(open_to_all / "state")
-    # As /tmp is: only the owner can rename what is in it.
+    # As in /tmp: only the owner can rename its entries.
     open_to_all.chmod(0o1777)
     assert private_folder(open_to_all / "state").is_dir()
 

@@ -1,4 +1,4 @@
-"""Small things about the command that cost people trust."""
+"""Details of the command that affect the trust of its users."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PNG = b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR\x00\x00\x00\x01"
 
 @pytest.fixture
 def terminal() -> Iterator[tuple[int, int]]:
-    """A terminal: the side of the person, the side of the program."""
+    """A terminal: the user's side and the program's side."""
     person, program = pty.openpty()
     yield person, program
     os.close(person)
@@ -33,7 +33,7 @@ def terminal() -> Iterator[tuple[int, int]]:
 
 
 def pressed(terminal: tuple[int, int], *writes: bytes) -> list[str]:
-    """What the command takes of keys, and of a q behind them."""
+    """Return the keys that the command reads from these writes and a final q."""
     person, program = terminal
     events: KeyEvents = queue.Queue()
     with keys_from_terminal(program, events):

@@ -1,4 +1,4 @@
-"""A busy node is an ordinary one: a shim that had no chance to answer has not refused."""
+"""A busy node is a normal node: a shim without a chance to answer has not refused."""
 
 from __future__ import annotations
 
@@ -21,7 +21,9 @@ S = 1_000_000_000
 
 
 def test_the_agents_own_lag_is_not_the_shims(tmp_path):
-    """It has answered long before the deadline; the agent comes to read it after that."""
+    """The shim has answered long before the deadline, but the agent reads the answer only
+    afterwards.
+    """
     deadline_s = 0.2
 
     async def scene(server, _):
@@ -38,7 +40,7 @@ def test_the_agents_own_lag_is_not_the_shims(tmp_path):
             told = asyncio.create_task(server.tell(JOB, NEXT.seq, lambda _: NEXT, deadline_s))
             began = time.monotonic()
             await asyncio.sleep(0)
-            # From here on nothing of the agent runs: this is its loop.
+            # From here on the agent is blocked, because this is its event loop.
             assert ShimMessage.unpack(socket.recv()).seq == NEXT.seq
             socket.send(ShimMessage(type=ShimMessageType.ACK, seq=NEXT.seq).pack())
             while time.monotonic() < began + 2 * deadline_s + 0.1:
@@ -52,7 +54,7 @@ def test_the_agents_own_lag_is_not_the_shims(tmp_path):
 
 
 def test_a_shim_that_is_stopped_is_waited_for(tmp_path):
-    """As the emulated caps of a node without control groups stop the jobs they slow."""
+    """Emulated caps on a node without control groups stop jobs in this way."""
     env = os.environ | {"SHIM_PATH": ":".join(p for p in sys.path if p)}
     deadline_s = 1.0
 
@@ -98,9 +100,9 @@ def test_a_shim_that_can_run_and_does_not_answer_is_late(tmp_path):
         # It waited for a core, ran, and sleeps.
         (Turns(state="S", waited_ns=5, turns=1), Turns(state="S", waited_ns=7 * S, turns=4), 3 * S),
         (Turns(state="S", waited_ns=0, turns=1), Turns(state="S", waited_ns=S, turns=2), S),
-        # It was ready and had no turn: its wait is not over, so that the kernel has not counted it.
+        # It was ready and had no turn: the kernel counts its wait only after its end.
         (Turns(state="R", waited_ns=5, turns=1), Turns(state="R", waited_ns=5, turns=1), 3 * S),
-        # It runs, and has always run.
+        # It runs, and has been running the whole time.
         (Turns(state="R", waited_ns=5, turns=1), Turns(state="R", waited_ns=5, turns=9), 0),
         (Turns(state="S", waited_ns=5, turns=1), Turns(state="T", waited_ns=5, turns=1), 3 * S),
     ],

@@ -1,4 +1,4 @@
-"""Who stops his own job finds it stopped, whatever the emulated throttle does with signals."""
+"""A job stopped by its user stays stopped, whatever signals the emulated throttle sends."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from system.agent.agent_process import AgentProcess, agent, until
 from system.agent.conftest import CPUS, EMULATE, emulation_file, need_two_cpus
 
 from wattfold.contract.ids import JobId
-from wattfold.nodeagent.adapters.throttle import SignalThrottle
+from wattfold.nodeagent.adapters.jobs.throttle import SignalThrottle
 
 pytestmark = pytest.mark.system
 JOB = JobId("j")
@@ -37,7 +37,7 @@ def ran_ns(pid: int) -> int:
 
 
 class Scene:
-    """A throttle that is told how much CPU time was used, and a process it holds."""
+    """A throttle with a given CPU usage, and a process that it controls."""
 
     def __init__(self, folder: Path) -> None:
         self.throttle = SignalThrottle(folder)
@@ -60,11 +60,11 @@ class Scene:
         self.throttle.tick(JOB, self.cpu_ns, self.now_ns, lambda: [self.pid])
 
     def overdraw(self) -> None:
-        """It has used too much: a turn in which the throttle stops it."""
+        """Exceed the budget, so that the throttle stops the process."""
         self.tick(used_ns=SECOND, passed_ns=SECOND // 10)
 
     def recover(self) -> None:
-        """It has credit again: a turn in which the throttle continues it."""
+        """Regain credit, so that the throttle continues the process."""
         self.tick(passed_ns=10 * SECOND)
 
     def signal(self, number: signal.Signals) -> None:
@@ -171,7 +171,7 @@ def throttled(node: AgentProcess) -> int:
 
 
 def seconds_pass(node: AgentProcess) -> None:
-    """More than a hundred turns of the throttle, which forgets a debt within one second."""
+    """Wait for more than a hundred turns of the throttle, which forgets a debt within a second."""
     goal_ns = node.telemetry(lambda _: True).uptime_ns + 3 * SECOND
     node.telemetry(lambda message: message.uptime_ns >= goal_ns)
 

@@ -1,8 +1,8 @@
-"""Point 22: what EASY does at the instant of the shadow time, in exact examples.
+"""Decisions of EASY at the instant of the shadow time, in exact examples.
 
-Each example decides one comparison: the job that fits just so starts, the one beyond waits. They
-are asked of the count (`backfill`, `reservations`) and of the exact search of `fifo_easy`, which
-decides where jobs count cores.
+Each example decides one comparison: the job that just fits starts, the next longer or larger job
+waits. The examples run on counts (`backfill`, `reservations`) and on the exact search of
+`fifo_easy`, which decides for jobs that count cores.
 """
 
 from __future__ import annotations
@@ -21,24 +21,24 @@ from unit.policies.snapshots import (
     starts_s,
 )
 
-from wattfold.coordinator.core.job import SizeUnit
-from wattfold.coordinator.core.plan import JobView, Snapshot
-from wattfold.coordinator.policies.backfill import EasyQueue
-from wattfold.coordinator.policies.fifo_easy import FifoEasy
-from wattfold.coordinator.policies.reservations import ConservativeQueue
+from wattfold.coordinator.core.model.job import SizeUnit
+from wattfold.coordinator.core.model.plan import JobView, Snapshot
+from wattfold.coordinator.policies.backfill.counts import EasyQueue
+from wattfold.coordinator.policies.backfill.reservations import ConservativeQueue
+from wattfold.coordinator.policies.fifo.policy import FifoEasy
 
 EASY = FifoEasy()
 
 
 def started(queue: EasyQueue | ConservativeQueue, *jobs: tuple[int, int], now: int = 0) -> set[int]:
-    """Those of the jobs (size, estimate) that start now; they are numbered in order."""
+    """Submit jobs (size, estimate), numbered in order, and return the jobs that start now."""
     for number, (size, estimate) in enumerate(jobs):
         queue.submit(number, size, estimate)
     return set(queue.decide(now))
 
 
 def easy(units: int, *ends: tuple[int, int], kills: bool = False) -> EasyQueue:
-    """A pool on which jobs (size, end) run."""
+    """A pool with running jobs (size, end)."""
     queue = EasyQueue(units, kills_at_limit=kills)
     for number, (size, end) in enumerate(ends):
         queue.adopt(-1 - number, size, end)
@@ -67,7 +67,7 @@ def test_a_job_that_fills_the_free_units_starts() -> None:
 
 
 def test_jobs_that_end_together_are_all_extra() -> None:
-    """Two end at 100; the first in the queue needs one of them, the other is left over."""
+    """Two jobs end at 100; the head of the queue needs one of their units, the other is extra."""
     assert started(easy(3, (1, 100), (1, 100)), (2, 10), (1, 500)) == {1}
     assert started(easy(3, (1, 100), (1, 101)), (2, 10), (1, 500)) == set()
 
@@ -105,7 +105,7 @@ def test_a_promise_starts_when_the_one_before_it_ends() -> None:
 
 
 def test_units_that_come_free_early_go_to_the_first_in_order() -> None:
-    """The second would fit before the promise of the first, which moves up before it."""
+    """The second job would fit before the planned start of the first job, which moves up."""
     queue = ConservativeQueue(1)
     assert started(queue, (1, 10), (1, 10), (1, 5)) == {0}
     assert queue.reserved == {1: 10, 2: 20}
@@ -114,7 +114,7 @@ def test_units_that_come_free_early_go_to_the_first_in_order() -> None:
     assert queue.reserved == {2: 15}
 
 
-# The exact search: jobs that count cores, on a node of four at 45 W over a floor of 16.
+# The exact search: jobs that count cores, on a node of four at 45 W over a floor of 16 W.
 
 
 def cores(name: str, size: int, time_s: float, at_s: float = 0) -> JobView:
@@ -179,7 +179,7 @@ def test_the_reservation_is_told_as_a_time() -> None:
 
 
 def test_nodes_and_cores_decide_alike_at_the_shadow_time() -> None:
-    """The same jobs by the count (whole nodes) and by the exact search (a node's cores)."""
+    """The same jobs on counts (whole nodes) and by the exact search (cores of a node)."""
     for time_s in (99, 100, 101):
         by_cores = [busy("r", "n0:0-1", 100), cores("head", 4, 10), cores("a", 2, time_s, 1)]
         by_nodes = [

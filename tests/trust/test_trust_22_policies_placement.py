@@ -1,4 +1,4 @@
-"""Point 22: the order of placement, and the first node of unlike ones, in exact examples."""
+"""The order of placement on heterogeneous nodes, in exact examples."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ import pytest
 from unit.policies.snapshots import W, faults, held, job, node, sizes, snapshot
 
 from wattfold.contract.ids import NodeId
-from wattfold.coordinator.core.job import JobKind, Share, SizeUnit
-from wattfold.coordinator.core.node import Curve, NodeSpec
-from wattfold.coordinator.core.plan import NodeView, Plan, Policy, Snapshot
+from wattfold.coordinator.core.model.job import JobKind, Share, SizeUnit
+from wattfold.coordinator.core.model.node import Curve, NodeSpec
+from wattfold.coordinator.core.model.plan import NodeView, Plan, Policy, Snapshot
 from wattfold.coordinator.models.pass_model import APPLICATIONS
-from wattfold.coordinator.policies.estimates import estimate, node_curve, run_time_s
-from wattfold.coordinator.policies.fifo_easy import FifoEasy
-from wattfold.coordinator.policies.parm import Parm
-from wattfold.coordinator.policies.placement import Room
+from wattfold.coordinator.policies.fifo.policy import FifoEasy
+from wattfold.coordinator.policies.parm.policy import Parm
+from wattfold.coordinator.policies.resources.estimates import estimate, node_curve, run_time_s
+from wattfold.coordinator.policies.resources.room import Room
 
 NODES = SizeUnit.NODES
 SLOW = Curve(a=1.5, b=4.0, c=8.0, f_low_ghz=1.2, f_high_ghz=2.0)
@@ -48,7 +48,7 @@ def with_curve(view: NodeView, curve: Curve) -> NodeView:
     return NodeView(spec=other, fixed_uw=view.fixed_uw)
 
 
-# One node: filled best, then first.
+# One node: the fullest node that fits, then the first.
 
 
 def test_of_the_nodes_with_room_the_one_filled_best_is_taken() -> None:
@@ -93,11 +93,11 @@ def test_only_the_nodes_named_are_looked_at() -> None:
     assert found(room.find(job("a", unit=NODES).spec, 2, few)) == ["n2:0-3", "n1:0-3"]
 
 
-# Power: the first choice if it is fed, else who takes less.
+# Power: the first choice if the budget feeds it, else a node that needs less.
 
 
 def frugal_machine() -> list[NodeView]:
-    """At 60 W a node takes 44, 14 and 24 W above its floor."""
+    """At 60 W the nodes take 44, 14 and 24 W above their floors."""
     return [node("n0", max_w=60), node("n1", max_w=30), node("n2", max_w=40)]
 
 
@@ -152,7 +152,7 @@ def test_a_job_goes_to_nodes_of_the_kind_that_was_chosen_for_it() -> None:
 def test_a_job_larger_than_any_kind_gets_unlike_nodes_at_one_level(
     policy: Policy, level_w: int
 ) -> None:
-    """The slowest node sets the time, so PARM spends no more on the others than it can take."""
+    """The slowest node sets the time, so PARM gives the others no more than it can take."""
     nodes = [node("s0", max_w=30), node("s1", max_w=30), node("l0", max_w=60), node("l1", max_w=60)]
     jobs = [job("a", 3, 3, unit=NODES, kind=JobKind.RIGID)]
     plan = planned(policy, snapshot(nodes, jobs))
@@ -167,7 +167,7 @@ def test_a_job_larger_than_any_kind_gets_unlike_nodes_at_one_level(
 
 @pytest.mark.parametrize("policy", [FifoEasy(), Parm()], ids=lambda p: p.name)
 def test_a_job_beside_others_fills_up_from_another_kind(policy: Policy) -> None:
-    """Two large nodes are empty and one small: three nodes are there for a job of three."""
+    """Two large nodes and one small node are empty: three nodes for a job of three."""
     nodes = [node("s0", max_w=30), node("s1", max_w=30), node("l0", max_w=60), node("l1", max_w=60)]
     busy = job("r", 1, 1, unit=NODES, current=held("r", "s0", cap_w=30), started_s=0, time_s=100)
     waits = job("a", 3, 3, unit=NODES, kind=JobKind.RIGID)
@@ -175,7 +175,7 @@ def test_a_job_beside_others_fills_up_from_another_kind(policy: Policy) -> None:
     assert sorted(where(plan)["a"]) == ["l0", "l1", "s1"]
 
 
-# The first node of unlike ones decides nothing.
+# The first of several heterogeneous nodes determines nothing.
 
 
 def turned(nodes: list[NodeView]) -> list[list[NodeView]]:
@@ -195,7 +195,9 @@ def test_the_order_of_unlike_nodes_does_not_change_what_runs(policy: Policy) -> 
 
 
 def test_whole_nodes_are_counted_only_where_all_are_alike() -> None:
-    """Four nodes of which one takes more: a count by the first would starve or pass the budget."""
+    """One of four nodes takes more: a count by the first node would starve jobs or exceed the
+    budget.
+    """
     for large_at in range(4):
         nodes = [node(f"n{i}", max_w=60 if i == large_at else 30) for i in range(4)]
         fixed_uw = sum(view.fixed_uw for view in nodes)
@@ -217,7 +219,7 @@ def test_the_level_is_that_of_the_nodes_a_job_got() -> None:
 
 @pytest.mark.parametrize("policy", [FifoEasy(), Parm(levels_max=1)], ids=lambda p: p.name)
 def test_run_times_come_from_the_curve_of_the_node_a_job_got(policy: Policy) -> None:
-    """At 20 W the slow node is nearer to its full speed than the fast one."""
+    """At 20 W the slow node is closer to its full speed than the fast node."""
     plain = job("a", 1, 1, unit=NODES, kind=JobKind.RIGID, cap_uw=20 * W)
     for first, second in ((SLOW, FAST), (FAST, SLOW)):
         nodes = [with_curve(node("n0"), first), with_curve(node("n1"), second)]

@@ -1,6 +1,6 @@
-"""The rules of imports deny by default: whatever is planted against them is found.
+"""The import rules deny by default: every forbidden import planted in the sources is found.
 
-The rules are tried on a copy of the sources, never on the sources themselves.
+The rules run on a copy of the sources, never on the sources themselves.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ AGENT = "nodeagent/src/wattfold/nodeagent"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plant:
-    """An import that must not be: where, what, and words of the report that names it."""
+    """A forbidden import: its file, its statement, and words of the expected report."""
 
     file: str
     statement: str
@@ -36,50 +36,75 @@ PLANTS = (
         told="wattfold.coordinator.cli.jobs is not allowed to import wattfold.coordinator.cli.site",
     ),
     Plant(
-        file=f"{COORDINATOR}/core/ledger.py",
+        file=f"{COORDINATOR}/core/power/ledger.py",
         statement="import uuid",
-        told="wattfold.coordinator.core.ledger imports uuid",
+        told="wattfold.coordinator.core.power.ledger imports uuid",
     ),
     Plant(
-        file=f"{COORDINATOR}/core/targets.py",
+        file=f"{COORDINATOR}/core/power/targets.py",
         statement="import urllib.request",
-        told="wattfold.coordinator.core.targets imports urllib",
+        told="wattfold.coordinator.core.power.targets imports urllib",
     ),
     Plant(
-        file=f"{COORDINATOR}/core/state.py",
+        file=f"{COORDINATOR}/core/state/state.py",
         statement="from wattfold.coordinator.policies import parm",
-        told="wattfold.coordinator.core.state imports wattfold.coordinator.policies",
+        told="wattfold.coordinator.core.state.state imports wattfold.coordinator.policies",
     ),
     Plant(
-        file=f"{COORDINATOR}/core/leave.py",
-        statement="from wattfold.coordinator.core import job_ends",
-        told="core.job_ends imports wattfold.coordinator.core.reconcile imports",
+        file=f"{COORDINATOR}/core/rules/leave.py",
+        statement="from wattfold.coordinator.core import reconcile",
+        told="core.reconcile imports wattfold.coordinator.core.rules.leave imports",
     ),
     Plant(
-        file=f"{COORDINATOR}/core/charge.py",
-        statement="if TYPE_CHECKING:\n    from wattfold.coordinator.core import targets",
-        told="core.charge imports wattfold.coordinator.core.targets imports "
-        "wattfold.coordinator.core.charge: a circle",
+        file=f"{COORDINATOR}/core/power/charge.py",
+        statement="if TYPE_CHECKING:\n    from wattfold.coordinator.core.power import targets",
+        told="core.power.charge imports wattfold.coordinator.core.power.targets imports "
+        "wattfold.coordinator.core.power.charge: a circle",
     ),
     Plant(
         file=f"{COORDINATOR}/core/applier.py",
-        statement="from wattfold.coordinator.solvers import greedy",
+        statement="from wattfold.coordinator.solvers.allocator import greedy",
         told="wattfold.coordinator.core.applier imports wattfold.coordinator.solvers",
     ),
     Plant(
-        file=f"{COORDINATOR}/core/job.py",
+        file=f"{COORDINATOR}/core/model/job.py",
         statement="import numpy",
-        told="wattfold.coordinator.core.job imports numpy",
+        told="wattfold.coordinator.core.model.job imports numpy",
     ),
     Plant(
-        file=f"{COORDINATOR}/policies/parm.py",
+        file=f"{COORDINATOR}/policies/parm/policy.py",
         statement="import random",
-        told="wattfold.coordinator.policies.parm imports random",
+        told="wattfold.coordinator.policies.parm.policy imports random",
     ),
     Plant(
-        file=f"{COORDINATOR}/policies/parm.py",
+        file=f"{COORDINATOR}/policies/parm/policy.py",
         statement="import importlib",
-        told="wattfold.coordinator.policies.parm imports importlib",
+        told="wattfold.coordinator.policies.parm.policy imports importlib",
+    ),
+    Plant(
+        file=f"{COORDINATOR}/policies/training/round.py",
+        statement="from wattfold.coordinator.policies.fifo import policy",
+        told="wattfold.coordinator.policies.fifo.policy: families stand on shared rooms",
+    ),
+    Plant(
+        file=f"{COORDINATOR}/policies/driver/rounds.py",
+        statement="from wattfold.coordinator.policies.parm import menu",
+        told="wattfold.coordinator.policies.parm.menu: families stand on shared rooms",
+    ),
+    Plant(
+        file=f"{COORDINATOR}/adapters/planning.py",
+        statement="from wattfold.simulator import choices",
+        told="wattfold.coordinator.adapters is not allowed to import wattfold.simulator",
+    ),
+    Plant(
+        file=f"{COORDINATOR}/policies/backfill/reservations.py",
+        statement="from wattfold.coordinator.policies.driver import node_assignment",
+        told="policies.backfill is not allowed to import wattfold.coordinator.policies.driver",
+    ),
+    Plant(
+        file="coordinator/src/wattfold/simulator/workloads/selection.py",
+        statement="from wattfold.simulator.results import metrics",
+        told="wattfold.simulator.workloads is not allowed to import wattfold.simulator.results",
     ),
     Plant(
         file=f"{COORDINATOR}/policies/registry.py",
@@ -87,14 +112,14 @@ PLANTS = (
         told="wattfold.coordinator.policies.registry imports pkgutil",
     ),
     Plant(
-        file=f"{COORDINATOR}/policies/backfill.py",
+        file=f"{COORDINATOR}/policies/backfill/counts.py",
         statement="import time",
-        told="wattfold.coordinator.policies.backfill imports time",
+        told="wattfold.coordinator.policies.backfill.counts imports time",
     ),
     Plant(
-        file=f"{COORDINATOR}/policies/placement.py",
+        file=f"{COORDINATOR}/policies/resources/room.py",
         statement="from wattfold.coordinator.solvers import worker",
-        told="wattfold.coordinator.policies.placement imports wattfold.coordinator.solvers.worker",
+        told="policies.resources.room imports wattfold.coordinator.solvers.worker",
     ),
     Plant(
         file=f"{COORDINATOR}/models/scaling.py",
@@ -102,13 +127,13 @@ PLANTS = (
         told="wattfold.coordinator.models.scaling imports os",
     ),
     Plant(
-        file=f"{COORDINATOR}/simulation/pool/engine.py",
+        file="coordinator/src/wattfold/simulator/engine/engine.py",
         statement="from wattfold.coordinator.adapters import journal",
-        told="coordinator.simulation is not allowed to import wattfold.coordinator.adapters",
+        told="simulator is not allowed to import wattfold.coordinator.adapters",
     ),
     Plant(
-        file=f"{COORDINATOR}/solvers/greedy.py",
-        statement="from wattfold.coordinator.core import job",
+        file=f"{COORDINATOR}/solvers/allocator/greedy.py",
+        statement="from wattfold.coordinator.core.model import job",
         told="wattfold.coordinator.solvers is not allowed to import wattfold.coordinator.core",
     ),
     Plant(
@@ -132,8 +157,8 @@ PLANTS = (
         told="wattfold.training.loop imports numpy",
     ),
     Plant(
-        file=f"{AGENT}/service/jobs.py",
-        statement="from wattfold.coordinator.core import job",
+        file=f"{AGENT}/service/jobs/jobs.py",
+        statement="from wattfold.coordinator.core.model import job",
         told="wattfold.nodeagent is not allowed to import wattfold.coordinator",
     ),
 )
@@ -141,7 +166,7 @@ PLANTS = (
 
 @pytest.fixture(scope="module")
 def report(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """What the linter says of a copy with everything planted."""
+    """Report of the linter on a copy with all forbidden imports."""
     root = tmp_path_factory.mktemp("planted")
     for tree in TREES:
         shutil.copytree(
@@ -152,7 +177,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> str:
     for plant in PLANTS:
         path = root / plant.file
         path.write_text(f"{path.read_text()}\n\n{plant.statement}\n")
-    # Of the installed sources none may be in reach: a namespace package is found in all its places.
+    # The installed sources must be unreachable, because a namespace package spans all its folders.
     here, there = [[str(base / tree) for tree in TREES] for base in (root, ROOT)]
     linter = (
         f"import sys; sys.path[:] = ['.', *{here}, *(p for p in sys.path if p not in {there})]\n"

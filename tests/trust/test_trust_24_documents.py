@@ -1,4 +1,4 @@
-"""A table that repeats the code goes stale in the eyes of its check, and is renewed."""
+"""The check finds an outdated table that repeats the code, and the generator renews it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ CORE = "coordinator/src/wattfold/coordinator/core"
 
 @pytest.fixture
 def copy(tmp_path: Path) -> Path:
-    """What the generator reads and writes."""
+    """A copy of the files that the generator reads and writes."""
     for name in ("docs", "coordinator", "scripts/documents"):
         shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(ROOT / "pyproject.toml", tmp_path)
@@ -36,8 +36,8 @@ def test_the_documents_are_fresh(copy: Path) -> None:
 @pytest.mark.parametrize(
     ("file", "old", "new", "told"),
     [
-        (f"{CORE}/events.py", "class JobHeld:", "class JobKept:", "`JobKept`"),
-        (f"{CORE}/actions.py", '"""Ask the policy for a plan."""', '"""Ask."""', "Ask."),
+        (f"{CORE}/model/events.py", "class JobHeld:", "class JobKept:", "`JobKept`"),
+        (f"{CORE}/model/actions.py", '"""Ask the policy for a plan."""', '"""Ask."""', "Ask."),
         ("pyproject.toml", '"heapq", ', '"heapq", "uuid", ', "`uuid`"),
     ],
 )

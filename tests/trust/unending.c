@@ -1,6 +1,6 @@
-// Programs that do not want to end, for jobs of tests. Every one makes at most LIMIT processes:
-// the limit of the account, or a counter in shared memory where that does not hold (root).
-//   unending KIND LIMIT      its first process ends with 3 after it has told "up"
+// Programs that resist their end, for jobs of tests. Each makes at most LIMIT processes, by the limit
+// of the account, or by a counter in shared memory if that limit does not apply (root).
+//   unending KIND LIMIT      its first process exits with 3 after it has printed "up"
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <sched.h>
@@ -26,7 +26,7 @@ static void wait_for_ever(void) {
   for (;;) pause();
 }
 
-// Every process makes others as fast as it can, each in a session of its own; those that die make room.
+// Every process makes others as fast as it can, each in its own session; killed processes are replaced.
 static void bomb(void) {
   signal(SIGCHLD, SIG_IGN);
   for (int tries = 0; tries < 200000; tries++) {
@@ -41,7 +41,7 @@ static void bomb(void) {
   wait_for_ever();
 }
 
-// Each process makes the next one and ends: nobody who looks finds it where it was.
+// Each process makes the next process and ends, so a scan of processes always comes too late.
 static void hop(int hops) {
   signal(SIGCHLD, SIG_IGN);
   for (int i = 0; i < hops; i++) {
@@ -79,7 +79,7 @@ static void threads(void) {
   wait_for_ever();
 }
 
-// A child that nobody but its tracer, a sibling that is stopped itself, may hear of.
+// A traced child, whose state only its tracer can read: its parent, which is stopped itself.
 static void traced(void) {
   pid_t child = fork();
   if (child == 0) {
@@ -108,9 +108,9 @@ static void defy(void) {
   for (unsigned i = 0; i < sizeof numbers / sizeof *numbers; i++) signal(numbers[i], SIG_IGN);
 }
 
-// As a daemon does: two forks, a session of its own, its first parent gone.
+// Detach as a daemon does: two forks, a new session, and no original parent.
 static void detach(const char *kind) {
-  // Where there is no room for another process this one goes on, and ends, as if there were.
+  // If no further process is allowed, this process continues and ends as usual.
   if (fork() != 0) return;
   setsid();
   if (fork() != 0) _exit(0);
@@ -127,7 +127,7 @@ int main(int argc, char **argv) {
   made = mmap(NULL, sizeof *made, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (made == MAP_FAILED) return 2;
   detach(argv[1]);
-  // Time to grow; on a core shared with the bomb it becomes longer by itself.
+  // Time to grow; on a core shared with the bomb the pause takes longer.
   pause_us(!strcmp(argv[1], "bomb") ? 300000 : 20000);
   const int clings = !strcmp(argv[1], "cling");
   if (clings) defy();

@@ -1,4 +1,4 @@
-"""The ways an agent can end jobs: by control groups, as root without, as an ordinary account."""
+"""The ways an agent can end jobs: with control groups, as root without them, as a user."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ WAYS = {
 
 @pytest.fixture(scope="module")
 def program() -> Iterator[str]:
-    """The program that does not want to end."""
+    """The program that resists its end."""
     if os.geteuid() != 0:
         pytest.skip("needs root: the jobs run as another account, whose processes can be limited")
     if not have_compiler():
@@ -49,6 +49,6 @@ def running(request: pytest.FixtureRequest) -> Iterator[AgentProcess]:
 
 
 def launch(running: AgentProcess, job: str, cpu: int, *argv: str) -> None:
-    """Starts a job of the ordinary account on one core."""
+    """Start a job of the normal account on one core."""
     user = "" if running.uid is not None else "nobody"
     running.launch(job, list(argv), str(cpu), user=user)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import importlib
 import os
@@ -16,6 +17,8 @@ end = socket.socket(fileno=int(sys.argv[1]))
 end.set_inheritable(False)
 for name in start.MODULES:
     importlib.import_module(name)
+with contextlib.suppress(ImportError, OSError):
+    importlib.import_module("mfusepy")  # Tests that need it are skipped without.
 for policy in registry.entries():
     if policy.variant.service is not None:
         policy.service({})

@@ -52,18 +52,22 @@ COMMANDS = {
 }
 """Console scripts and their functions in ``wattfold.commands``."""
 AGENT_CODE = "from wattfold.nodeagent.app import main; main()"
+SET_BY_COMMANDS = ("GRPC_VERBOSITY",)
+"""Variables that commands set for themselves when they start; what they start inherits them."""
 CLI = "wattfold.coordinator.cli.main"
 DEMO = ["-X", "faulthandler", "-m", "wattfold.coordinator.demo"]
 WORKER = "wattfold.coordinator.solvers.worker_process"
+ZONES = "wattfold.nodeagent.emulation.fuse_tree"
+"""Power zones as files; the agent imports it as well."""
 MODULES = (
     "wattfold.commands",
     "wattfold.nodeagent.app",
-    "wattfold.coordinator.app",
-    "wattfold.coordinator.adapters.pictures",
+    "wattfold.coordinator.app.main",
+    "wattfold.coordinator.adapters.copies.pictures",
     "wattfold.coordinator.cli.main",
     "wattfold.coordinator.solvers.worker",
-    "wattfold.coordinator.solvers.lagrangian",
-    "wattfold.coordinator.solvers.glpk",
+    "wattfold.coordinator.solvers.allocator.lagrangian",
+    "wattfold.coordinator.solvers.allocator.glpk",
 )
 _CLONE_PARENT = 0x8000
 _SYS_CLONE = {"x86_64": 56, "aarch64": 220}
@@ -216,11 +220,12 @@ def _like_ours(env: Mapping[str, str]) -> bool:
             name: value
             for name, value in values.items()
             if name.startswith(("PYTHON", "LC_", "LD_", "LANG", "MALLOC_", "GRPC_"))
-            and name not in ("PYTHONPATH", "PYTHONDONTWRITEBYTECODE")
+            and name not in ("PYTHONPATH", "PYTHONDONTWRITEBYTECODE", *SET_BY_COMMANDS)
         }
 
-    paths = env.get("PYTHONPATH", "").split(os.pathsep)
-    return read(env) == read(_source_environment) and all(path in ("", *sys.path) for path in paths)
+    # An interpreter keeps the entries as absolute paths.
+    paths = map(os.path.abspath, filter(None, env.get("PYTHONPATH", "").split(os.pathsep)))
+    return read(env) == read(_source_environment) and set(paths) <= set(sys.path)
 
 
 def entry(argv: Sequence[str]) -> Callable[[], object] | None:
@@ -238,6 +243,8 @@ def entry(argv: Sequence[str]) -> Callable[[], object] | None:
         return lambda: _run_demo(words[5:])
     if words[1:3] == ["-m", CLI]:
         return lambda: _run([words[0], *words[3:]], "wattfold")
+    if words[1:3] == ["-m", ZONES]:
+        return lambda: importlib.import_module(ZONES).main(words[3:])
     if words[1:4] == ["-P", "-m", WORKER]:
         return lambda: _run_module(words[3:])
     return None

@@ -1,8 +1,9 @@
 """Entry points of the commands.
 
-A missing package is reported in one line. A reader that closes the output ends a command silently.
+A missing package is reported in one line. If the reader of the output closes it, the command ends
+silently.
 
-A bare `pip install .` installs the contract only. The other packages of a command are an extra, so
+An installation without an extra is the client. Other commands need the packages of an extra, so
 this module imports only the standard library.
 """
 
@@ -18,29 +19,39 @@ from typing import NoReturn
 EXIT_USAGE = 2
 EXIT_OUTPUT_CLOSED = 141
 """128 + SIGPIPE, as a shell shows it."""
+CLIENT = frozenset({"click", "google", "grpc", "rich"})
+"""Packages of an installation without an extra."""
+EXTRAS = {
+    "cattrs": "coordinator",
+    "distributed": "dask",
+    "psutil": "agent",
+    "pyarrow": "parquet",
+    "zmq": "agent",
+}
+"""Extra that installs a package; the other packages belong to the extra of the command."""
 GC_OBJECTS = 50_000
 """Threshold of the first generation of the garbage collector; the default of Python is 700."""
 
 
 def wattfold() -> NoReturn:
-    """The command for people."""
+    """Run `wattfold`, the command for users."""
     # Commands import more modules while they run.
     gc.set_threshold(GC_OBJECTS)
-    _run("wattfold", "wattfold.coordinator.cli.main", "coordinator")
+    _run("wattfold", "wattfold.coordinator.cli.main", "simulator")
 
 
 def coordinator() -> NoReturn:
-    """The service of the head node."""
-    _run("wattfold-coordinator", "wattfold.coordinator.app", "coordinator")
+    """Run the service of the head node."""
+    _run("wattfold-coordinator", "wattfold.coordinator.app.main", "coordinator")
 
 
 def agent() -> NoReturn:
-    """The service of a node."""
+    """Run the service of a node."""
     _run("wattfold-agent", "wattfold.nodeagent.app", "agent")
 
 
 def rsh() -> NoReturn:
-    """The remote shell inside of jobs."""
+    """Run the remote shell inside jobs."""
     _run("wattfold-rsh", "wattfold.coordinator.cli.rsh.rsh", "agent")
 
 
@@ -60,9 +71,10 @@ def _run(command: str, module: str, extra: str) -> NoReturn:
         if error.name is None or error.name.startswith("wattfold."):
             raise
         package = error.name.partition(".")[0]
+        extras = "" if package in CLIENT else f"[{EXTRAS.get(package, extra)}]"
         print(
             f"{command}: the Python package {package} is missing:"
-            f" pip install 'wattfold[{extra}]' (in a checkout: pip install '.[{extra}]')",
+            f" pip install 'wattfold{extras}' (in a checkout: pip install '.{extras}')",
             file=sys.stderr,
         )
         sys.exit(EXIT_USAGE)

@@ -1,4 +1,4 @@
-"""The behaving tree behind the port, in memory and through real files of FUSE."""
+"""Simulated zone trees behind the port, in memory and through real files of FUSE."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from wattfold.nodeagent.adapters.powercap_files import RealFiles, ZoneFiles
+from wattfold.nodeagent.adapters.devices.powercap_files import RealFiles, ZoneFiles
 from wattfold.nodeagent.emulation import fuse_tree
 from wattfold.nodeagent.emulation.fixtures import load_fixture
 from wattfold.nodeagent.emulation.memory_files import MemoryFiles
@@ -20,7 +20,7 @@ READY_S = 120.0
 
 
 def why_no_fuse() -> str:
-    """Why this machine cannot mount a tree, or nothing."""
+    """Return the reason why this machine cannot mount a tree, or nothing."""
     if not os.access("/dev/fuse", os.R_OK | os.W_OK):
         return "needs a usable /dev/fuse"
     try:
@@ -32,7 +32,7 @@ def why_no_fuse() -> str:
 
 @contextmanager
 def mounted(fixture: str, folder: Path) -> Iterator[Path]:
-    """A fixture as real files, served by a process of its own."""
+    """A fixture as real files, served by its own process."""
     folder.mkdir()
     process = subprocess.Popen(
         [sys.executable, "-m", fuse_tree.__name__, fixture, str(folder)],

@@ -1,7 +1,7 @@
-"""NVML as the agent sees it: the functions it uses, with their errors, on GPUs that behave.
+"""NVML as the agent sees it: the functions it uses, with their errors, on simulated GPUs.
 
-Stands for the module pynvml. Powers are milliwatts, energies millijoules, as there. A GPU draws
-what its load asks for, at most what the driver enforces; `advance` lets time pass.
+Replaces the module pynvml. As in NVML, powers are in milliwatts and energies in millijoules. A GPU
+draws its load, but at most the enforced limit. `advance` lets time pass.
 """
 
 # The names are those of the library.
@@ -43,7 +43,11 @@ _WORDS = {
 
 @dataclass(slots=True, kw_only=True)
 class Gpu:
-    """``outside_mw``: a limiter of somebody else; ``ignores``: takes limits, holds none."""
+    """A simulated GPU.
+
+    ``outside_mw``: limit set by another program; ``ignores``: the GPU accepts limits but does not
+    enforce them.
+    """
 
     uuid: str
     min_mw: int = 200_000
@@ -57,14 +61,14 @@ class Gpu:
     partitioned: bool = False
     lost: bool = False
     failing: int = 0
-    """The error of every call about it; 0 = none."""
+    """Error code of every call about this GPU; 0 = none."""
     minor: int = 0
     busy_percent: int = 40
     memory_bytes: int = 3 << 30
     ignores: bool = False
     unsupported: set[str] = field(default_factory=set)
     generation: int = 0
-    """Counts resets: handles from before do not know it."""
+    """Number of resets. Handles from before a reset are invalid."""
 
     @property
     def enforced_mw(self) -> int:
@@ -97,7 +101,7 @@ class Handle:
 
 
 class FakeNvml:
-    """The library of one process; ``root``: whether it may set anything."""
+    """The library in one process. ``root``: whether the process may set limits."""
 
     NVMLError = NVMLError
     NVML_ERROR_UNINITIALIZED = NVML_ERROR_UNINITIALIZED

@@ -1,4 +1,4 @@
-"""Trees of the shape of /sys/class/powercap as plain files."""
+"""Trees in the form of /sys/class/powercap, as plain files."""
 
 from pathlib import Path
 

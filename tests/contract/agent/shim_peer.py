@@ -1,4 +1,4 @@
-"""A shim of this process, to play scenes with the agent's shim server."""
+"""A shim in this process, for test scenes with the agent's shim server."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import zmq.asyncio
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import JobId
 from wattfold.contract.shim_protocol import ShimMessage, ShimMessageType
-from wattfold.nodeagent.adapters.shim_server import MaskOrder, ShimServer
+from wattfold.nodeagent.adapters.shims.shim_server import MaskOrder, ShimServer
 
 JOB = JobId("j")
 FIRST = MaskOrder(seq=1, cpus=CpuSet.parse("0-3"), team_must_follow=True)

@@ -1,4 +1,4 @@
-"""Masks and quotas on trees of plain files, for v1 and v2 alike."""
+"""Masks and quotas on trees of plain files, for cgroups v1 and v2."""
 
 from pathlib import Path
 
@@ -6,9 +6,9 @@ import pytest
 
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import JobId
-from wattfold.nodeagent.adapters.cpuset import MaskMechanism, choose_masks
-from wattfold.nodeagent.adapters.job_groups import EndMechanism, choose_groups, pids_here
-from wattfold.nodeagent.adapters.throttle import ThrottleMechanism, choose_throttle
+from wattfold.nodeagent.adapters.jobs.cpuset import MaskMechanism, choose_masks
+from wattfold.nodeagent.adapters.jobs.job_groups import EndMechanism, choose_groups, pids_here
+from wattfold.nodeagent.adapters.jobs.throttle import ThrottleMechanism, choose_throttle
 from wattfold.nodeagent.core.errors import Broken
 
 JOB = JobId("j")
@@ -24,12 +24,12 @@ def v1(root: Path) -> Path:
 
 
 def v2(root: Path) -> Path:
-    # The kernel gives every group its list of controllers; plain files need it made.
+    # The kernel gives every group its list of controllers; plain files need it created.
     for group in ("", "wattfold", "wattfold/n", "wattfold/n/j"):
         (root / group).mkdir(exist_ok=True)
         (root / group / "cgroup.controllers").write_text("cpuset cpu memory\n")
         (root / group / "cpuset.mems").write_text("")
-    # The kernel's answer; nothing above this group narrows what is written.
+    # The kernel's answer: no group above this group restricts the written values.
     (root / "wattfold/n/j/cpuset.cpus.effective").symlink_to("cpuset.cpus")
     return root
 
@@ -50,7 +50,7 @@ def test_masks_by_cpuset(tmp_path, build, mechanism, base):
     assert (group / "cpuset.cpus").read_text() == "0-1"
     masks.confine(JOB, [], 0, CpuSet.parse("2"))
     assert masks.read(JOB, 0) == CpuSet.parse("2")
-    # Inside a cpuset the process's own affinity must not stand in the way of growing.
+    # Inside a cpuset, the process's own affinity must not prevent growth.
     assert masks.affinity_at_start(CpuSet.parse("0-1")) == CpuSet.parse("0-3")
 
 
@@ -107,7 +107,7 @@ GROUPS = {
 
 
 def made(root: Path, *files: str) -> None:
-    """What the kernel puts into a group when it is made."""
+    """Create the files that the kernel puts into a new group."""
     root.mkdir(parents=True, exist_ok=True)
     for file in files:
         (root / file).write_text("")
@@ -144,7 +144,7 @@ def test_without_groups_jobs_end_by_signals_and_their_account_is_limited(tmp_pat
     groups = choose_groups(tmp_path, "n", "auto", 300)
     assert (groups.mechanism, groups.processes_max) == (EndMechanism.SIGNALS, 300)
     assert (groups.prepare(JOB), groups.of(JOB), groups.processes(JOB)) == ((), [], [])
-    # Never more than a part of what the kernel has.
+    # At most a part of the kernel's process limit.
     assert choose_groups(tmp_path, "n", "off", 10**9).processes_max == pids_here()
     with pytest.raises(OSError, match="no control group can end a job"):
         choose_groups(tmp_path, "n", "cgroup", 300)

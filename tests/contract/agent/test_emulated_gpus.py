@@ -1,4 +1,4 @@
-"""Emulated GPUs are zones like others; their limits hold, and slow who owns them."""
+"""Emulated GPUs are zones like others; their limits hold and slow the jobs that own them."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from wattfold.contract.ids import JobId
 from wattfold.nodeagent import check
 from wattfold.nodeagent.adapters.config import Config, load
 from wattfold.nodeagent.adapters.config_error import ConfigError
-from wattfold.nodeagent.adapters.cpu_time import CpuClock
-from wattfold.nodeagent.adapters.emulated_gpus import EmulatedGpus, EmulatedGpuSpec
-from wattfold.nodeagent.adapters.emulated_zones import EmulatedFirmware, EmulatedTree
-from wattfold.nodeagent.adapters.powercap import PowercapZone, discover
-from wattfold.nodeagent.adapters.throttle import BandwidthThrottle
+from wattfold.nodeagent.adapters.devices.emulated_gpus import EmulatedGpus, EmulatedGpuSpec
+from wattfold.nodeagent.adapters.devices.emulated_zones import EmulatedFirmware, EmulatedTree
+from wattfold.nodeagent.adapters.devices.powercap import PowercapZone
+from wattfold.nodeagent.adapters.devices.zone_search import discover
+from wattfold.nodeagent.adapters.jobs.cpu_time import CpuClock
+from wattfold.nodeagent.adapters.jobs.throttle import BandwidthThrottle
 from wattfold.nodeagent.core.caps import ZoneKind
 from wattfold.nodeagent.core.emulation_model import EmulationModel
 from wattfold.nodeagent.core.findings import Status
@@ -85,7 +86,7 @@ def test_power_follows_the_work_and_never_passes_the_limit(tmp_path: Path) -> No
     found = zones(tmp_path, configured())
     found["gpu-emulated-0"].write_cap_uw(150 * W)
     gpus.operate()
-    gpus.advance({A: 1.5}, 2.0, time.time_ns())
+    gpus.advance({A: 1.5}, 2.0, time.monotonic_ns())
     used_uj = [found[f"gpu-emulated-{i}"].read_energy()[0] for i in (0, 1)]
     assert used_uj == pytest.approx([300 * W, 72 * W])
     assert used_uj[0] <= 300 * W

@@ -1,6 +1,6 @@
-"""Jobs are kept from devices that are not their own, by the kernel, in both versions of groups.
+"""The kernel denies jobs access to devices that are not their own, in both cgroup versions.
 
-Harmless devices that every kernel has stand for the GPUs.
+Harmless devices that every kernel has replace the GPUs.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from wattfold.contract.ids import JobId
-from wattfold.nodeagent.adapters.device_filter import instructions
-from wattfold.nodeagent.adapters.gpu_access import (
+from wattfold.nodeagent.adapters.jobs.device_filter import instructions
+from wattfold.nodeagent.adapters.jobs.gpu_access import (
     AccessMechanism,
     HeldAccess,
     Told,
@@ -61,7 +61,9 @@ def access(request: pytest.FixtureRequest) -> Iterator[HeldAccess]:
 
 
 def opened(procs: tuple[Path, ...]) -> list[str]:
-    """What a process in these groups gets of /dev/zero, /dev/full and /dev/null."""
+    """Return the devices among /dev/zero, /dev/full and /dev/null that a process in these groups
+    may open.
+    """
     command = [sys.executable, "-I", "-S", "-c", OPENS, *map(str, procs)]
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()
 
@@ -105,7 +107,7 @@ def test_without_groups_or_devices_jobs_are_told_only(tmp_path: Path) -> None:
 
 
 def verdict(program: bytes, kind: int, major: int, minor: int) -> int:
-    """Runs a program of these few instructions, as the kernel would."""
+    """Run a BPF program of these few instructions as the kernel would."""
     registers, at = {1: (2 << 16 | kind, major, minor)}, 0
     while True:
         opcode, both = program[8 * at], program[8 * at + 1]

@@ -1,4 +1,4 @@
-"""GPUs of AMD and Intel on trees like those of their drivers."""
+"""GPUs of AMD and Intel on file trees like those of their drivers."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ import pytest
 
 from wattfold.nodeagent import check
 from wattfold.nodeagent.adapters.config import load
-from wattfold.nodeagent.adapters.gpu_hwmon import HwmonGpus
-from wattfold.nodeagent.adapters.gpu_search import find_gpus
-from wattfold.nodeagent.adapters.powercap import PowercapZone, RangeSetting, discover
+from wattfold.nodeagent.adapters.devices.gpu_hwmon import HwmonGpus
+from wattfold.nodeagent.adapters.devices.gpu_search import find_gpus
+from wattfold.nodeagent.adapters.devices.powercap import PowercapZone
+from wattfold.nodeagent.adapters.devices.zone_ranges import RangeSetting
+from wattfold.nodeagent.adapters.devices.zone_search import discover
 from wattfold.nodeagent.core.caps import ZoneKind
 from wattfold.nodeagent.core.gpus import GpuVendor
 
@@ -34,7 +36,7 @@ XE = {
 def card(
     system: Path, number: int, hwmon: dict[str, str], device: dict[str, str] | None = None
 ) -> Path:
-    """A card at PCI address 0000:0N:00.0; the folder of its sensors."""
+    """Create a card at PCI address 0000:0N:00.0 and return the folder of its sensors."""
     folder = system / f"devices/pci0000:00/0000:{number:02x}:00.0"
     sensors = folder / f"hwmon/hwmon{number}"
     sensors.mkdir(parents=True)

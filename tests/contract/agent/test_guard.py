@@ -1,4 +1,4 @@
-"""The guard process itself, on plain files: when it writes, and when it must not."""
+"""The guard process itself, on plain files: when it writes, and when it must not write."""
 
 import asyncio
 import fcntl
@@ -15,10 +15,10 @@ from pathlib import Path
 import pytest
 
 from wattfold.nodeagent import guard
-from wattfold.nodeagent.adapters.guard_process import GuardProcess
+from wattfold.nodeagent.adapters.guard_process import SOURCES, START, GuardProcess
 from wattfold.nodeagent.adapters.state_store import StateStore
 from wattfold.nodeagent.core.errors import WrongState
-from wattfold.nodeagent.service.guarding import Guarding
+from wattfold.nodeagent.service.power.guarding import Guarding
 
 END_S = 240.0
 
@@ -33,7 +33,7 @@ class Guarded:
         (root / "lock").touch()
         (root / "guard.json").write_text('{"instance": "one"}')
         self.process = subprocess.Popen(
-            [sys.executable, "-I", "-S", guard.__file__, str(root), "one"],
+            [sys.executable, "-I", "-S", "-c", START, SOURCES, str(root), "one"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             bufsize=0,
@@ -47,7 +47,7 @@ class Guarded:
         self.process.stdin.write(json.dumps(message).encode() + b"\n")
 
     def die(self) -> None:
-        """What the guard sees when the agent is killed."""
+        """Close the connection, as the death of the agent does."""
         assert self.process.stdin is not None
         self.process.stdin.close()
 
@@ -60,7 +60,7 @@ class Guarded:
 def guarded(tmp_path):
     found = Guarded(tmp_path)
     yield found
-    # Its second goes when it is not on record any more.
+    # Its second exits once it is no longer on record.
     (tmp_path / "guard.json").unlink(missing_ok=True)
     found.process.kill()
     found.process.wait()
@@ -109,7 +109,7 @@ def test_a_silent_agent_is_helped_once(guarded):
     wait_until(lambda: guarded.record() is not None)
     assert guarded.limit.read_text() == "25"
     assert guarded.record()["cause"] == "the agent did not end its lease"
-    # Its agent still is in charge.
+    # Its agent is still in charge.
     guarded.limit.write_text("30")
     guarded.say(bye=True)
     guarded.die()
@@ -148,7 +148,7 @@ def test_an_agent_that_has_come_and_gone_was_in_charge(guarded, content):
 
 
 def test_a_guard_that_has_ended_is_in_charge_no_more_though_nobody_has_collected_it(tmp_path):
-    """As in a container whose first process is no init: keepers stand in for it, once."""
+    """As in a container whose first process does not reap: keepers replace the guard, once."""
     ended = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     assert ended.stdin is not None
     stat = Path(f"/proc/{ended.pid}/stat").read_text()
@@ -177,7 +177,7 @@ def test_one_failure_does_not_stop_the_others_and_is_tried_again(guarded):
     folder.rmdir()
     folder.write_text("2")
     wait_until(lambda: folder.read_text() == "1")
-    # A new agent can have the lock between two attempts.
+    # A new agent can get the lock between two attempts.
     with (guarded.root / "lock").open() as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         assert guarded.process.wait(END_S) == 0
@@ -287,13 +287,13 @@ def test_a_guard_that_does_not_read_is_replaced(tmp_path):
 
 
 def stop_below_nothing(folder: Path) -> None:
-    """An agent, as a process of its own, that ends without having reached its floor."""
+    """Run an agent in its own process that ends without having reached its floor."""
     store = StateStore(folder / "state")
     guarding = Guarding(store)
 
     async def play() -> None:
         await guarding.start(lambda: [(folder / "limit", "25")])
-        # The lease is over for whoever stops, whenever it would have ended.
+        # A stop ends the lease at once, whatever its deadline was.
         guarding.hold_until(time.monotonic_ns() + 10**12)
         guarding.lapsed()
         await guarding.stop(at_floor=False)

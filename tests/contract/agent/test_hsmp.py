@@ -1,4 +1,4 @@
-"""AMD packages: energy from powercap, the limit from a port that behaves like the firmware's."""
+"""AMD packages: energy from powercap, limits through a simulated firmware port."""
 
 import dataclasses
 import errno
@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from wattfold.nodeagent import guard
-from wattfold.nodeagent.adapters import hsmp
-from wattfold.nodeagent.adapters.hsmp import (
+from wattfold.nodeagent import guard_writes
+from wattfold.nodeagent.adapters.devices import hsmp
+from wattfold.nodeagent.adapters.devices.hsmp import (
     GET_LIMIT,
     GET_LIMIT_MAX,
     SET_LIMIT,
@@ -18,9 +18,10 @@ from wattfold.nodeagent.adapters.hsmp import (
     JoinedFiles,
     with_hsmp,
 )
-from wattfold.nodeagent.adapters.powercap import RangeSetting, discover
-from wattfold.nodeagent.adapters.powercap_files import RealFiles
-from wattfold.nodeagent.adapters.zone_facts import read_machine, read_zones
+from wattfold.nodeagent.adapters.devices.powercap_files import RealFiles
+from wattfold.nodeagent.adapters.devices.zone_facts import read_machine, read_zones
+from wattfold.nodeagent.adapters.devices.zone_ranges import RangeSetting
+from wattfold.nodeagent.adapters.devices.zone_search import discover
 from wattfold.nodeagent.core.findings import Status, capping
 from wattfold.nodeagent.emulation.fixtures import load_fixture
 from wattfold.nodeagent.emulation.memory_files import MemoryFiles
@@ -30,7 +31,9 @@ RANGES = RangeSetting(package_uw_min=100_000_000)
 
 
 class Sockets:
-    """Two sockets of an EPYC (family 19h): limit 200 W, at most 240 W, clipped without a word."""
+    """Two EPYC sockets (family 19h): limit 200 W, at most 240 W; higher limits are clipped
+    silently.
+    """
 
     def __init__(self) -> None:
         self.limits_mw = [200_000, 200_000]
@@ -108,13 +111,13 @@ def test_the_guard_is_told_a_place_that_it_knows(files):
 @pytest.mark.skipif(Path("/dev/hsmp").exists(), reason="would set a limit of this machine")
 def test_the_guard_says_why_it_could_not_set_a_socket():
     path = "/dev/hsmp/hsmp:1/constraint_0_power_limit_uw"
-    assert guard._write(path, "100000000") == os.strerror(errno.ENOENT)
+    assert guard_writes._write(path, "100000000") == os.strerror(errno.ENOENT)
 
 
 def test_agent_and_guard_agree_on_the_message():
-    assert guard._HSMP_MESSAGE.format == hsmp._MESSAGE.format
-    assert guard._HSMP_MESSAGE.size == 44
-    assert guard._HSMP_COMMAND == hsmp._COMMAND == 0xC02CF800
+    assert guard_writes._HSMP_MESSAGE.format == hsmp._MESSAGE.format
+    assert guard_writes._HSMP_MESSAGE.size == 44
+    assert guard_writes._HSMP_COMMAND == hsmp._COMMAND == 0xC02CF800
 
 
 def test_what_is_no_such_device_has_no_sockets(tmp_path):

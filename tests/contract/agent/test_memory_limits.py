@@ -1,11 +1,11 @@
-"""Memory limits on trees like those of the kernel, of both versions."""
+"""Memory limits on trees like those of the kernel, in both cgroup versions."""
 
 import os
 
 import pytest
 
 from wattfold.contract.ids import JobId
-from wattfold.nodeagent.adapters.memory_limits import MemoryMechanism, choose_memory_limits
+from wattfold.nodeagent.adapters.jobs.memory_limits import MemoryMechanism, choose_memory_limits
 
 A = JobId("a")
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="another account tries the kernel's own")

@@ -1,16 +1,17 @@
-"""Ranges from registers: a file with the values at their offsets is such a device."""
+"""Power ranges from registers: a file with the values at their offsets replaces the device."""
 
 from pathlib import Path
 
 import pytest
 from contract.agent.powercap_trees import zone
 
-from wattfold.nodeagent.adapters.msr import HardwareRange, MsrRanges
-from wattfold.nodeagent.adapters.powercap import RangeSetting, discover
+from wattfold.nodeagent.adapters.devices.msr import HardwareRange, MsrRanges
+from wattfold.nodeagent.adapters.devices.zone_ranges import RangeSetting
+from wattfold.nodeagent.adapters.devices.zone_search import discover
 from wattfold.nodeagent.core.caps import ZoneKind
 
 EIGHTHS = 0x000A0E03
-"""A power unit register: the low four bits say 1/8 W."""
+"""A power unit register: its low four bits select 1/8 W."""
 
 
 def info(tdp_w: int, min_w: int, max_w: int) -> int:
@@ -18,7 +19,7 @@ def info(tdp_w: int, min_w: int, max_w: int) -> int:
 
 
 def host(root: Path, cpus: dict[int, tuple[int, int]], device: str = "msr", **registers: int):
-    """CPUs with their package and die, and the registers of all."""
+    """CPUs with their package and die, and the registers of all CPUs."""
     values = {0x606: EIGHTHS, 0x614: info(165, 67, 330), 0x61C: info(36, 8, 47)}
     values |= {int(name[1:], 16): value for name, value in registers.items()}
     for cpu, (package, die) in cpus.items():

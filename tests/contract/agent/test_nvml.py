@@ -1,4 +1,4 @@
-"""GPUs through a library that behaves as NVML does, and the guard through one made of C."""
+"""GPUs through a simulated NVML library, and the guard with an NVML library in C."""
 
 from __future__ import annotations
 
@@ -13,18 +13,20 @@ from contract.agent.fake_nvml import FakeNvml, Gpu, NVMLError
 from property.agent.emulated_node import MemoryRecords, Steps, VirtualClock
 
 from wattfold.contract.ids import ZoneName
-from wattfold.nodeagent import check, guard
-from wattfold.nodeagent.adapters import nvml, wire
+from wattfold.nodeagent import check, guard_writes
+from wattfold.nodeagent.adapters import wire
 from wattfold.nodeagent.adapters.config import load
-from wattfold.nodeagent.adapters.gpu_search import find_gpus
-from wattfold.nodeagent.adapters.nvml import NvmlFiles
-from wattfold.nodeagent.adapters.powercap import RangeSetting, discover
+from wattfold.nodeagent.adapters.devices import nvml
+from wattfold.nodeagent.adapters.devices.gpu_search import find_gpus
+from wattfold.nodeagent.adapters.devices.nvml import NvmlFiles
+from wattfold.nodeagent.adapters.devices.zone_ranges import RangeSetting
+from wattfold.nodeagent.adapters.devices.zone_search import discover
 from wattfold.nodeagent.core.caps import CapRequest, CapStatus, ZoneKind
 from wattfold.nodeagent.core.gpus import GpuVendor
 from wattfold.nodeagent.emulation.fixtures import load_fixture
 from wattfold.nodeagent.emulation.memory_files import MemoryFiles
 from wattfold.nodeagent.emulation.tree_model import TreeModel
-from wattfold.nodeagent.service.power import SAMPLE_NS, NodePower
+from wattfold.nodeagent.service.power.power import SAMPLE_NS, NodePower
 
 S = 1_000_000_000
 A, B = "GPU-aaaaaaaa-0000-1111-2222-333344445555", "GPU-bbbbbbbb-0000-1111-2222-333344445555"
@@ -197,7 +199,7 @@ def test_work_and_memory_are_told_where_the_driver_does():
 
 
 class Guard:
-    """A guard that is there."""
+    """A guard that is always present."""
 
     def hold_until(self, deadline_ns: int) -> None: ...
 
@@ -448,7 +450,7 @@ def writes_of(uuid: str, limit_uw: int) -> list[list[str]]:
 def test_the_guard_sets_gpus(tmp_path):
     library, notes = c_library(tmp_path)
     writes = [*writes_of(A, 200_000_000), *writes_of(B, 200_000_000)]
-    failed = guard._attempt_gpus(writes, library)
+    failed = guard_writes._attempt_gpus(writes, library)
     assert notes.read_text() == "limit 1 200000\npersistence 1 1\n"
     assert failed == [(write, "other") for write in writes[2:]]
 
@@ -456,17 +458,17 @@ def test_the_guard_sets_gpus(tmp_path):
 def test_the_guard_says_why_it_could_not(tmp_path):
     library, notes = c_library(tmp_path, init=4)
     writes = writes_of(A, 200_000_000)
-    assert [why for _, why in guard._attempt_gpus(writes, library)] == [
+    assert [why for _, why in guard_writes._attempt_gpus(writes, library)] == [
         "Insufficient Permissions"
     ] * 2
     assert not notes.exists()
-    absent = guard._attempt_gpus(writes, str(tmp_path / "absent.so"))
+    absent = guard_writes._attempt_gpus(writes, str(tmp_path / "absent.so"))
     assert all("absent.so" in why for _, why in absent)
 
 
 def test_a_driver_that_crashes_does_not_take_the_guard_along(tmp_path):
     library, _ = c_library(tmp_path)
-    failed = guard._attempt_gpus(writes_of(A, 13_000_000), library)
+    failed = guard_writes._attempt_gpus(writes_of(A, 13_000_000), library)
     assert [why for _, why in failed] == ["the driver did not answer"] * 2
 
 
@@ -474,4 +476,4 @@ def test_agent_and_guard_agree_on_the_place():
     _, files = opened(Gpu(uuid=A))
     writes = [[str(path), text] for path, text in zones(files)[name_of(A)].floor_writes()]
     assert writes == writes_of(A, 200_000_000)
-    assert f"{nvml.DEVICE}/" == guard._GPUS
+    assert f"{nvml.DEVICE}/" == guard_writes._GPUS

@@ -1,11 +1,13 @@
-"""Zones of behaving machines: the same cases in memory and through real files."""
+"""Zones of simulated machines: the same cases in memory and through real files."""
 
 import errno
 
 import pytest
 from contract.agent.behaving_trees import served, why_no_fuse
 
-from wattfold.nodeagent.adapters.powercap import PowercapZone, RangeSetting, discover
+from wattfold.nodeagent.adapters.devices.powercap import PowercapZone
+from wattfold.nodeagent.adapters.devices.zone_ranges import RangeSetting
+from wattfold.nodeagent.adapters.devices.zone_search import discover
 from wattfold.nodeagent.core.caps import ZoneKind
 
 RANGES = RangeSetting()
@@ -40,7 +42,7 @@ LOCKED = 'locked = [true, "assumed"]'
 
 @pytest.fixture(params=["memory", "files"])
 def machine(request, tmp_path):
-    """A function that serves a fixture (by name or text) until the test ends."""
+    """Return a function that serves a fixture (by name or text) until the test ends."""
     if request.param == "files" and why_no_fuse():
         pytest.skip(why_no_fuse())
     open_trees = []

@@ -5,10 +5,15 @@ from pathlib import Path
 import pytest
 from contract.agent.powercap_trees import two_sockets_reversed, zone
 
-from wattfold.nodeagent.adapters.cpu_time import CpuClock
-from wattfold.nodeagent.adapters.emulated_zones import EmulatedFirmware, EmulatedTree, ZoneSpec
-from wattfold.nodeagent.adapters.powercap import RangeSetting, discover
-from wattfold.nodeagent.adapters.throttle import SignalThrottle
+from wattfold.nodeagent.adapters.devices.emulated_zones import (
+    EmulatedFirmware,
+    EmulatedTree,
+    ZoneSpec,
+)
+from wattfold.nodeagent.adapters.devices.zone_ranges import RangeSetting
+from wattfold.nodeagent.adapters.devices.zone_search import discover
+from wattfold.nodeagent.adapters.jobs.cpu_time import CpuClock
+from wattfold.nodeagent.adapters.jobs.throttle import SignalThrottle
 from wattfold.nodeagent.core.caps import ZoneKind
 from wattfold.nodeagent.core.emulation_model import EmulationModel
 
@@ -95,7 +100,7 @@ def test_identity_is_the_name_not_the_index(tmp_path):
     assert set(zones) == {"package-0", "package-1", "dram-0", "psys"}
     assert zones["package-1"].path.name == "intel-rapl:0"
     assert "psys" in zones["psys"].cannot_cap
-    # The maximum is below the present limit: still the range of the zone.
+    # The maximum is below the current limit but is still part of the range of the zone.
     limits = zones["package-0"].limits
     assert limits is not None
     assert (limits.cap_uw_min, limits.cap_uw_max) == (41_250_000, 165_000_000)

@@ -1,4 +1,4 @@
-"""What the shim server writes to the notices of its peers, and when it sends the message."""
+"""Notices of the shim server for its peers, and the time at which it sends the message."""
 
 import asyncio
 import os
@@ -10,15 +10,15 @@ from contract.agent.shim_peer import JOB, NEXT, play, until
 
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.shim_protocol import ShimFlags, ShimMessageType
-from wattfold.nodeagent.adapters import shim_socket
-from wattfold.nodeagent.adapters.shim_server import MaskOrder
+from wattfold.nodeagent.adapters.shims import shim_socket
+from wattfold.nodeagent.adapters.shims.shim_server import MaskOrder
 
 LAST = MaskOrder(seq=3, cpus=CpuSet.parse("5"), team_must_follow=True)
 HOUR_S = 3600.0
 
 
 def written(path):
-    """Team size and seq."""
+    """Team size and seq in a notice."""
     word = struct.unpack("=Q", path.read_bytes()[:8])[0]
     return word & 0xFFFFFFFF, word >> 32
 
@@ -28,7 +28,7 @@ def file_of(tmp_path, mask):
 
 
 async def greet(server, shim, regions=5, flags=ShimFlags.READS_NOTICES):
-    """Says HELLO and, when there are any, how many regions have started. The first mask."""
+    """Send HELLO and, if any, the number of started regions. Return the first mask."""
     await shim.say(ShimMessageType.HELLO, flags=flags)
     mask = await shim.hear()
     await shim.say(ShimMessageType.STATUS, regions=regions, done=1.0)

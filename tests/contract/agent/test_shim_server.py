@@ -13,12 +13,12 @@ from contract.agent.shim_peer import JOB, NEXT, Shim, play, until
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import JobId
 from wattfold.contract.shim_protocol import ShimFlags, ShimMessage, ShimMessageType
-from wattfold.nodeagent.adapters import shim_door
-from wattfold.nodeagent.adapters.shim_server import MaskOrder
+from wattfold.nodeagent.adapters.shims import shim_door
+from wattfold.nodeagent.adapters.shims.shim_server import MaskOrder
 
 
 async def connect(one: socket.socket, path: str) -> None:
-    """Connects as soon as there is room in the queue of the listener."""
+    """Connect as soon as the queue of the listener has room."""
     one.setblocking(False)
     async with asyncio.timeout(240):
         while True:
@@ -45,7 +45,7 @@ def test_a_mask_is_acknowledged(tmp_path):
         await shim.hear()
         telling = asyncio.create_task(server.tell(JOB, NEXT.seq, lambda _: NEXT, 10))
         assert (await shim.hear()).seq == 2
-        # An acknowledgement of the mask before does not count.
+        # An acknowledgement of the earlier mask does not count.
         await shim.say(ShimMessageType.ACK, seq=1, cores=4)
         await until(lambda: server.view(JOB).team_size == 4)
         assert not telling.done()
@@ -170,7 +170,7 @@ def watched_processes():
 
 
 def test_a_name_that_is_taken_over_leaves_nothing_behind(tmp_path):
-    """What is left of the first bearer would wake the agent for ever once that has ended."""
+    """Leftovers of the first bearer would wake the agent forever after its end."""
 
     async def scene(server, shim):
         first = await asyncio.create_subprocess_exec(
@@ -178,7 +178,7 @@ def test_a_name_that_is_taken_over_leaves_nothing_behind(tmp_path):
         )
         await until(lambda: server.attached(JOB))
         async with asyncio.timeout(240):
-            # Refused as long as the server has not noticed that the first one is gone.
+            # Refused until the server has noticed the end of the first connection.
             while not await greeted(again := Shim(server.endpoint(JOB), name=b"name")):
                 again.close()
         try:
@@ -198,7 +198,7 @@ def test_a_message_that_is_too_long_costs_the_connection(tmp_path):
         await shim.hear()
         long = Shim(server.endpoint(JOB))
         await long.socket.send(b"x" * 1_000_000)
-        # Nothing of it arrives; who behaves is served.
+        # No part of it arrives, and other peers are served.
         await shim.say(ShimMessageType.STATUS, regions=3)
         await until(lambda: server.view(JOB).regions == 3)
         assert server.dropped == 0
@@ -236,13 +236,13 @@ def test_a_flood_is_held_back_and_does_not_starve_another_job(tmp_path):
         sending.cancel()
         flood.close()
 
-    # Both are processes of this one; which job it is of depends on who asks.
+    # Both peers are this process, so the job depends on the caller.
     jobs = iter([other, JOB])
     play(tmp_path, scene, job_of=lambda pid: next(jobs))
 
 
 def test_more_connections_than_a_job_may_have_harm_only_that_job(tmp_path, caplog):
-    """Those of processes that are not of it do not count: nobody but the account can connect."""
+    """Connections from foreign processes are not counted: only the account can connect."""
     other = JobId("other")
     owner = [JOB]
 
@@ -258,7 +258,7 @@ def test_more_connections_than_a_job_may_have_harm_only_that_job(tmp_path, caplo
                 one = socket.socket(socket.AF_UNIX)
                 crowd.append(one)
                 await connect(one, path)
-            # Counted among those that are not connected, they may not have been asked.
+            # Until the job counts as attached, its connections may not have been queried.
             await until(lambda: server.attached(other))
             assert not await server.tell(other, 2, lambda _: NEXT, 10)
             assert server.view(other).message.endswith("from its own processes")
@@ -297,13 +297,13 @@ def test_connections_of_strangers_are_ended_and_the_job_is_asked_as_ever(tmp_pat
             for one in crowd:
                 one.close()
 
-    # All connections are of this one process: the account of the job is asked who it is.
+    # All connections come from this process, so `job_of` decides whether they are strangers.
     is_stranger = [False]
     play(tmp_path, scene, job_of=lambda _: None if is_stranger[0] else JOB)
 
 
 def ended(one: socket.socket) -> bool:
-    """Whether the other end has hung up, after its greeting."""
+    """Whether the peer has closed the connection after its greeting."""
     try:
         while one.recv(4096):
             pass
@@ -315,7 +315,7 @@ def ended(one: socket.socket) -> bool:
 
 
 def test_descriptors_are_not_taken_for_connections_by_their_number(tmp_path):
-    """They may be another file by the time that ZeroMQ's word comes."""
+    """The number may belong to another file by the time the event of ZeroMQ arrives."""
     pair = socket.socketpair(socket.AF_UNIX)
     shut = []
     ports = shim_door.DoorPorts(is_member=lambda _: False, shut=shut.append, changed=lambda: None)

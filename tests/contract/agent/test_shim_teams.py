@@ -1,4 +1,4 @@
-"""What the shim server writes down for programs of a job that have not been told their mask."""
+"""The file of the shim server for programs of a job that have not received their mask."""
 
 import errno
 import mmap
@@ -9,7 +9,7 @@ import struct
 from contract.agent.shim_peer import FIRST, JOB, play
 
 from wattfold.contract.ids import JobId
-from wattfold.nodeagent.adapters.shim_server import ShimServer
+from wattfold.nodeagent.adapters.shims.shim_server import ShimServer
 
 
 def file_of(tmp_path):
@@ -17,7 +17,7 @@ def file_of(tmp_path):
 
 
 def words(path, count):
-    """The number of tasks, and then (team, seq)."""
+    """Return the number of tasks, followed by (team, seq) of each task."""
     tasks, *limits = struct.unpack(f"={count}Q", path.read_bytes()[: 8 * count])
     return tasks, *((word & 0xFFFFFFFF, word >> 32) for word in limits)
 
@@ -36,7 +36,7 @@ def test_teams_of_a_job_and_its_tasks_are_there_and_change(tmp_path):
         held = file_of(tmp_path).open("rb")
         with held, mmap.mmap(held.fileno(), 0, prot=mmap.PROT_READ) as seen:
             server.publish(JOB, os.geteuid(), [4, 2, 2], 2**32 + 7)
-            # Who has it mapped sees it: the file is the same one.
+            # A process that has mapped the file sees the change, because the file stays the same.
             assert struct.unpack_from("=4Q", seen)[3] == 7 << 32 | 2
         server.close_job(JOB)
         assert not file_of(tmp_path).parent.exists()
@@ -61,7 +61,7 @@ def test_it_stays_while_there_is_no_agent_and_the_next_one_writes_another(tmp_pa
     left = file_of(tmp_path).stat().st_ino
 
     async def later(server, shim):
-        # Not before it knows better.
+        # Not before the server has a newer value.
         assert words(file_of(tmp_path), 2) == (0, (2, 1))
         server.publish(JOB, os.geteuid(), [3], 1001)
         assert words(file_of(tmp_path), 2) == (0, (3, 1001))

@@ -1,4 +1,4 @@
-"""A real step host, and callers that have the key of the job, and ones that do not."""
+"""A real step host, with callers that have the key of the job and callers that do not."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from wattfold.contract.step_protocol import (
     StepExit,
     StepRequest,
 )
-from wattfold.nodeagent.adapters.step_folders import NoStepHostError, StepFolders, host_command
+from wattfold.nodeagent.adapters.jobs.step_folders import NoStepHostError, StepFolders, host_command
 from wattfold.nodeagent.step_host import UNPROVEN_MAX
 
 JOB, NODE, KEY = JobId("j"), "n1", b"k" * 32
@@ -32,7 +32,7 @@ NOBODY = 65534
 
 
 class Shell:
-    """The caller's end of a connection, handed over as the agent does."""
+    """The caller's end of a connection, passed on as the agent does."""
 
     def __init__(self, folders: StepFolders) -> None:
         self.conn, theirs = socket.socketpair()
@@ -45,7 +45,7 @@ class Shell:
         self.conn.sendall(Frame(kind, body).pack())
 
     def next(self) -> Frame | None:
-        """The next frame, None at the end."""
+        """Return the next frame, None at the end."""
         while True:
             for frame in self.reader.frames():
                 return frame
@@ -64,7 +64,10 @@ class Shell:
         nonce = bytes(NONCE_BYTES)
         meeting = Meeting(key=key, job=JOB, node=node, host_nonce=challenge.body, shell_nonce=nonce)
         self.send(FrameKind.PROOF, nonce + meeting.shell_mac())
-        return self.next()
+        answer = self.next()
+        if answer is not None and answer.kind is FrameKind.WELCOME:
+            assert answer.body == meeting.host_mac(), "the host did not prove itself"
+        return answer
 
     def start(self, command: str) -> None:
         welcome = self.prove()
@@ -73,7 +76,7 @@ class Shell:
         self.send(FrameKind.REQUEST, request(command))
 
     def rest(self) -> tuple[bytes, StepExit | str | None]:
-        """Output, and how it ended."""
+        """Return the remaining output and the end of the command."""
         out = b""
         while (frame := self.next()) is not None:
             if frame.kind in (FrameKind.STDOUT, FrameKind.STDERR):
@@ -98,7 +101,7 @@ def folders(tmp_path: Path) -> StepFolders:
 
 @pytest.fixture
 def host(folders: StepFolders) -> Iterator[subprocess.Popen[bytes]]:
-    """Calls wait in its socket until it is up."""
+    """Calls wait in its socket until it runs."""
     with folders.listener(JOB) as listener:
         fd = listener.fileno()
         command = host_command(folders.path(JOB), NODE, JOB, fd)
@@ -130,7 +133,7 @@ def test_who_has_not_starts_nothing(
     assert answer is not None
     assert answer.kind is FrameKind.ERROR
     shell.send(FrameKind.REQUEST, request(f"touch {tmp_path}/started"))
-    # The host is well, and a later command finds that nothing was started.
+    # The host continues, and a later command finds that nothing was started.
     other = Shell(folders)
     other.start(f"ls {tmp_path}/started")
     out, end = other.rest()

@@ -1,4 +1,4 @@
-"""Where remote shells ask: real connections, most of them with bad manners."""
+"""The listener for remote shells: real connections, most of which break the protocol."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ import pytest
 
 from wattfold.contract.ids import JobId
 from wattfold.contract.step_protocol import FrameKind, FrameReader, StepError, job_line
-from wattfold.nodeagent.adapters.step_folders import NoStepHostError
-from wattfold.nodeagent.adapters.step_listener import WAITING_PEER_MAX, StepListener
+from wattfold.nodeagent.adapters.jobs.step_folders import NoStepHostError
+from wattfold.nodeagent.adapters.jobs.step_listener import WAITING_PEER_MAX, StepListener
 
 HERE = JobId("here")
 Connect = Callable[[], Awaitable[tuple[asyncio.StreamReader, asyncio.StreamWriter]]]
@@ -61,7 +61,7 @@ async def until(condition: Callable[[], bool]) -> None:
 def test_a_connection_goes_to_the_host_of_its_job(tmp_path: Path, kind: str) -> None:
     async def scene(listener: StepListener, connect: Connect, taken: Taken) -> None:
         reader, writer = await connect()
-        # A slow line is a line too.
+        # A slow line is also a valid line.
         for byte in job_line(HERE):
             writer.write(bytes([byte]))
             await writer.drain()
@@ -122,7 +122,7 @@ def test_a_crowd_keeps_nobody_out(tmp_path: Path, kind: str) -> None:
         reader, writer = await connect()
         writer.write(job_line(HERE))
         assert await reader.read() == b"handed over"
-        # The oldest were closed, the youngest still wait.
+        # The oldest connections were closed; the newest still wait.
         assert await crowd[0][0].read() == b""
         assert not crowd[-1][0].at_eof()
         for _, other in [*crowd, (reader, writer)]:

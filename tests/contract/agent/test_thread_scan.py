@@ -1,4 +1,4 @@
-"""Looking at the threads of a real process."""
+"""Scans of the threads of a real process."""
 
 import os
 import subprocess
@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from wattfold.nodeagent.adapters.thread_scan import KeptFiles, ThreadScanner
+from wattfold.nodeagent.adapters.jobs.thread_scan import KeptFiles, ThreadScanner
 
 SPIN = """
 import os, sys, threading
@@ -66,7 +66,7 @@ def test_switches_of_threads_that_wait_are_counted(spinner):
     scanner.scan([spinner.pid])
     work(spinner)
     end_s = time.monotonic() + 30
-    # It waits for its next order some time after it has said that it is done.
+    # The thread waits for its next order only some time after its report.
     while not scanner.scan([spinner.pid]).voluntary:
         assert time.monotonic() < end_s
     scanner.close()

@@ -1,4 +1,4 @@
-"""Devices that do not answer: nobody waits for them, and no limit is told too low."""
+"""Devices that do not answer delay no caller, and limits are never reported too low."""
 
 from __future__ import annotations
 
@@ -10,15 +10,16 @@ from pathlib import Path
 
 import pytest
 
-from wattfold.nodeagent.adapters.powercap import RangeSetting, discover
-from wattfold.nodeagent.adapters.timed_files import TimedFiles
+from wattfold.nodeagent.adapters.devices.timed_files import TimedFiles
+from wattfold.nodeagent.adapters.devices.zone_ranges import RangeSetting
+from wattfold.nodeagent.adapters.devices.zone_search import discover
 
 LIMIT = "constraint_0_power_limit_uw"
 FAR_S = 30.0
 
 
 class Device:
-    """Two zones; calls about the first block while ``answers`` is not set."""
+    """Two zones. Calls to the first zone block while ``answers`` is not set."""
 
     def __init__(self) -> None:
         self.answers = threading.Event()
@@ -95,7 +96,7 @@ def until(what: Callable[[], bool]) -> None:
 
 
 def hang(device: Device) -> None:
-    """Has the thread of the first one in a call that does not end."""
+    """Block the thread of the first zone in a call that does not end."""
     device.answers.clear()
     device.asked.clear()
     assert device.asked.wait(FAR_S)

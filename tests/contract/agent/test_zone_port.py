@@ -1,4 +1,4 @@
-"""What holds for a zone that can be capped, whatever is behind the port."""
+"""Properties of every zone that accepts caps, for each implementation of the port."""
 
 from __future__ import annotations
 
@@ -10,10 +10,12 @@ import pytest
 from contract.agent.fake_nvml import FakeNvml, Gpu
 from contract.agent.test_hsmp import Sockets
 
-from wattfold.nodeagent.adapters.hsmp import HsmpFiles, JoinedFiles
-from wattfold.nodeagent.adapters.nvml import NvmlFiles
-from wattfold.nodeagent.adapters.powercap import PowercapZone, RangeSetting, discover
-from wattfold.nodeagent.adapters.powercap_files import ZoneFiles
+from wattfold.nodeagent.adapters.devices.hsmp import HsmpFiles, JoinedFiles
+from wattfold.nodeagent.adapters.devices.nvml import NvmlFiles
+from wattfold.nodeagent.adapters.devices.powercap import PowercapZone
+from wattfold.nodeagent.adapters.devices.powercap_files import ZoneFiles
+from wattfold.nodeagent.adapters.devices.zone_ranges import RangeSetting
+from wattfold.nodeagent.adapters.devices.zone_search import discover
 from wattfold.nodeagent.emulation.fixtures import load_fixture
 from wattfold.nodeagent.emulation.memory_files import MemoryFiles
 from wattfold.nodeagent.emulation.tree_model import TreeModel
@@ -24,7 +26,7 @@ RANGES = RangeSetting(package_uw_min=50_000_000)
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """A zone, a cap in its range, and how its device begins to refuse."""
+    """A zone, a cap in its range, and a function that makes its device refuse."""
 
     files: ZoneFiles
     name: str

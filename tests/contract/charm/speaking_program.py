@@ -2,10 +2,10 @@
 
     python speaking_program.py KIND PES
 
-KIND: maps, restarts, deaf (no handler but ccs_getinfo; prints what it is asked), slow (takes a map,
-never applies it), marked (as maps, and says by an open file that it takes maps).
-It listens on ``WATTFOLD_CCS_PORT`` (0: any) and prints the port. The server side of the protocol is
-written here a second time, from its description, not with the client's functions.
+KIND: maps, restarts, deaf (only the handler ccs_getinfo; prints its requests), slow (accepts a map
+but never applies it), marked (like maps; an open file shows that it accepts maps). It listens on
+``WATTFOLD_CCS_PORT`` (0: any) and prints the port. The server side of the protocol is written here
+a second time, from its description, without the client's functions.
 """
 
 import hashlib
@@ -41,12 +41,12 @@ class Program:
                 self.wanted = int(number)
                 return self.state()
             if name == "getmap_wattfold":
-                # The map holds from the second question on.
+                # The map is in force from the second request on.
                 answer = self.state()
                 if self.kind != "slow":
                     self.in_force, self.map = self.wanted, self.next_map
                 return answer
-        # Unknown handlers and set_bitmap alike.
+        # The same answer for unknown handlers and set_bitmap.
         return b""
 
     def state(self) -> bytes:
@@ -56,7 +56,7 @@ class Program:
 
 
 class Server:
-    """Keeps the salts of its clients; with a key, unsigned requests are broken off."""
+    """Keeps the salts of its clients. With a key, it closes connections of unsigned requests."""
 
     def __init__(self, program: Program, key: bytes | None) -> None:
         self.program = program

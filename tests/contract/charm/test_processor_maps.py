@@ -1,4 +1,4 @@
-"""What the agent says of a processor map, against programs that speak CCS in every way there is."""
+"""The agent's answers about a processor map, for programs with every kind of CCS support."""
 
 import asyncio
 import os
@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from wattfold.nodeagent.adapters.ccs import CcsClient, CcsError
-from wattfold.nodeagent.adapters.ccs_endpoint import CcsStatementError, find_endpoint
+from wattfold.nodeagent.adapters.shims.ccs import CcsClient, CcsError
+from wattfold.nodeagent.adapters.shims.ccs_endpoint import CcsStatementError, find_endpoint
 from wattfold.nodeagent.core.errors import InvalidRequest, WrongState
-from wattfold.nodeagent.service.charm_program import CharmProgram, MapWay, NotUpError
-from wattfold.nodeagent.service.processor_maps import set_processor_map
+from wattfold.nodeagent.service.jobs.charm_program import CharmProgram, MapWay, NotUpError
+from wattfold.nodeagent.service.jobs.processor_maps import set_processor_map
 from wattfold.shims.charm_start import free_port, new_key
 
 KEY = "0123456789" * 3 + "98"
@@ -120,8 +120,8 @@ def test_without_the_key_nothing_is_answered():
 
 @contextmanager
 def stating(**environment):
-    """A process that only has these variables."""
-    # It is up when it speaks; an earlier look may find the environment empty.
+    """A process with these variables in its environment."""
+    # It runs once it writes; an earlier read may find an empty environment.
     command = ["sh", "-c", "echo up; read end"]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
     with subprocess.Popen(command, env=os.environ | environment, **pipes) as process:
@@ -193,7 +193,7 @@ def test_a_program_that_has_just_begun_is_not_asked_what_it_would_complain_of():
         assert not patient.ready()
         with pytest.raises(NotUpError, match="does not accept maps yet"):
             asyncio.run(patient.look())
-        # Nothing has been said to it yet: the first it is asked comes now.
+        # The program has received no request yet; its first request comes now.
         assert CharmProgram(job.members).ready()
         assert asyncio.run(CharmProgram(job.members).look()).way is MapWay.RESTART
         assert job.process.stdout.readline() == "ccs_getinfo\n"

@@ -1,6 +1,6 @@
-"""What every registered policy owes the service and the simulator, whichever it is.
+"""Requirements of the service and the simulator on every registered policy.
 
-A policy is tried here because it is in the registry; nothing in this file names one.
+A policy is tested here because it is in the registry; nothing in this file names a policy.
 """
 
 from __future__ import annotations
@@ -21,17 +21,22 @@ from unit.policies.snapshots import S, W, faults, held, job, node, snapshot
 from unit.workloads import swf_files as swf
 
 from wattfold.contract.ids import NodeId
-from wattfold.coordinator.core.job import JobKind, SizeUnit
-from wattfold.coordinator.core.plan import BudgetAhead, JobView, Plan, Policy, Snapshot
-from wattfold.coordinator.core.reservation import Reservation
-from wattfold.coordinator.core.spread import Spread
+from wattfold.coordinator.core.model.job import JobKind, SizeUnit
+from wattfold.coordinator.core.model.plan import BudgetAhead, JobView, Plan, Policy, Snapshot
+from wattfold.coordinator.core.model.reservation import Reservation
+from wattfold.coordinator.core.model.spread import Spread
 from wattfold.coordinator.policies import registry
-from wattfold.coordinator.policies.descriptions import Place, PolicySetting, SettingError, Value
-from wattfold.coordinator.simulation.pool.budget import Budget, BudgetStep
-from wattfold.coordinator.simulation.pool.machine import Machine
-from wattfold.coordinator.simulation.pool.record import RunRecord
-from wattfold.coordinator.simulation.runs.case import PolicyChoice, SimulationCase, WorkloadSource
-from wattfold.coordinator.simulation.runs.execute import execute
+from wattfold.coordinator.policies.description import (
+    PolicySetting,
+    SettingError,
+    SettingScope,
+    Value,
+)
+from wattfold.simulator.engine.budget import BudgetSchedule, BudgetStep
+from wattfold.simulator.engine.machine import Machine
+from wattfold.simulator.engine.record import RunRecord
+from wattfold.simulator.runs.case import PolicyChoice, SimulationCase, WorkloadSource
+from wattfold.simulator.runs.execute import execute
 
 DEADLINE_S = 10.0
 ENTRIES = list(registry.entries())
@@ -39,14 +44,14 @@ SERVICE = [entry for entry in ENTRIES if entry.variant.service is not None]
 SETTINGS = [
     (entry, setting, value)
     for entry in SERVICE
-    for setting in entry.family.settings_in(Place.SERVICE)
+    for setting in entry.family.settings_in(SettingScope.SERVICE)
     for value in (setting.choices or (setting.low, setting.high))
     if isinstance(value, str) or math.isfinite(value)
 ]
 
 
 def named(one: object) -> str:
-    return one.variant.name if isinstance(one, registry.Entry) else ""
+    return one.variant.name if isinstance(one, registry.RegisteredPolicy) else ""
 
 
 every_policy = pytest.mark.parametrize("entry", SERVICE, ids=named)
@@ -58,8 +63,11 @@ def proposed(policy: Policy, seen: Snapshot) -> Plan:
 
 
 @every_policy
-def test_it_says_whether_it_plans_with_budgets_to_come(entry: registry.Entry) -> None:
-    """A job that an announced fall could not feed is started or not; a shorter one always is."""
+def test_it_says_whether_it_plans_with_budgets_to_come(entry: registry.RegisteredPolicy) -> None:
+    """A job that an announced lower budget cannot feed may start or not.
+
+    A shorter job always starts.
+    """
     policy = entry.service({})
     for time_s, may_start in ((1000, not entry.variant.looks_ahead), (100, True)):
         asked = job("a", 1, 1, time_s=time_s, unit=SizeUnit.NODES, kind=JobKind.RIGID)
@@ -71,7 +79,7 @@ def test_it_says_whether_it_plans_with_budgets_to_come(entry: registry.Entry) ->
 
 
 def dropped(plan: Plan, seen: Snapshot) -> list[str]:
-    """Jobs that run and are not in the plan, or without the nodes they have."""
+    """Return running jobs that are missing in the plan or planned on other nodes."""
     kept = {a.job_id: {share.node_id for share in a.shares} for a in plan.assignments}
     return [
         view.job_id
@@ -81,7 +89,7 @@ def dropped(plan: Plan, seen: Snapshot) -> list[str]:
     ]
 
 
-# ---- what it says of itself --------------------------------------------------------------------
+# ---- its description ---------------------------------------------------------------------------
 
 
 def test_no_name_is_given_twice() -> None:
@@ -92,7 +100,7 @@ def test_no_name_is_given_twice() -> None:
 
 
 @every_entry
-def test_it_says_what_it_is_for_whom_and_from_where(entry: registry.Entry) -> None:
+def test_it_says_what_it_is_for_whom_and_from_where(entry: registry.RegisteredPolicy) -> None:
     family = entry.family
     assert all((entry.variant.title, family.title, family.audience, family.citation))
     for setting in family.settings:
@@ -101,7 +109,7 @@ def test_it_says_what_it_is_for_whom_and_from_where(entry: registry.Entry) -> No
 
 
 @every_policy
-def test_it_goes_by_its_name(entry: registry.Entry) -> None:
+def test_it_goes_by_its_name(entry: registry.RegisteredPolicy) -> None:
     assert entry.service({}).name == entry.variant.name
 
 
@@ -109,7 +117,7 @@ def test_it_goes_by_its_name(entry: registry.Entry) -> None:
     ("entry", "setting", "value"), SETTINGS, ids=lambda one: getattr(one, "key", None) or named(one)
 )
 def test_it_plans_at_the_ends_of_all_its_settings(
-    entry: registry.Entry, setting: PolicySetting, value: Value
+    entry: registry.RegisteredPolicy, setting: PolicySetting, value: Value
 ) -> None:
     policy = entry.service({setting.key: setting.kind(value)})
     if setting.default != value:
@@ -126,13 +134,15 @@ def test_it_plans_at_the_ends_of_all_its_settings(
 @every_policy
 @settings(max_examples=examples(40))
 @given(seed=st.integers(0, 10**9))
-def test_budget_capacity_and_least_sizes_are_kept(entry: registry.Entry, seed: int) -> None:
-    """On unlike nodes, with jobs that run, blocked cores and nodes that do not answer."""
+def test_budget_capacity_and_least_sizes_are_kept(
+    entry: registry.RegisteredPolicy, seed: int
+) -> None:
+    """On heterogeneous nodes, with running jobs, blocked cores and unreachable nodes."""
     seen = random_snapshot(seed)
     plan = proposed(entry.service({}), seen)
     assert faults(plan, seen) == []
     assert dropped(plan, seen) == []
-    least = {view.job_id: view.spec.least_size for view in seen.jobs}
+    least = {view.job_id: view.spec.min_size for view in seen.jobs}
     assert all(a.size >= least[a.job_id] for a in plan.assignments)
     assert all(waiting.reason for waiting in plan.waiting)
 
@@ -140,7 +150,7 @@ def test_budget_capacity_and_least_sizes_are_kept(entry: registry.Entry, seed: i
 @every_policy
 @settings(max_examples=examples(25))
 @given(seed=st.integers(0, 10**9))
-def test_the_same_snapshot_gives_the_same_plan(entry: registry.Entry, seed: int) -> None:
+def test_the_same_snapshot_gives_the_same_plan(entry: registry.RegisteredPolicy, seed: int) -> None:
     seen = random_snapshot(seed)
     policy = entry.service({})
     first = proposed(policy, seen)
@@ -150,7 +160,7 @@ def test_the_same_snapshot_gives_the_same_plan(entry: registry.Entry, seed: int)
 
 
 @every_policy
-def test_with_all_the_power_unlike_nodes_all_have_a_job(entry: registry.Entry) -> None:
+def test_with_all_the_power_unlike_nodes_all_have_a_job(entry: registry.RegisteredPolicy) -> None:
     nodes = [node(f"s{i}", base_w=40, floor_w=75, max_w=300) for i in range(3)]
     nodes += [node(f"l{i}", base_w=40, floor_w=120, max_w=480) for i in range(3)]
     jobs = [job(f"j{i}", 1, 1, unit=SizeUnit.NODES, kind=JobKind.RIGID) for i in range(6)]
@@ -166,9 +176,9 @@ def test_with_all_the_power_unlike_nodes_all_have_a_job(entry: registry.Entry) -
     [(Spread.ANY, 5, 3), (Spread.ANY, 2, 1), (Spread.TOGETHER, 2, 1), (Spread.APART, 3, 3)],
 )
 def test_units_start_on_parts_of_nodes_as_they_are_spread(
-    entry: registry.Entry, spread: Spread, size: int, nodes: int
+    entry: registry.RegisteredPolicy, spread: Spread, size: int, nodes: int
 ) -> None:
-    """A job on one core of each node leaves room for two units of each."""
+    """A job on one core of each node leaves room for two units on each node."""
     machine = [node(f"n{i}", 5, memory=8, gpus=3) for i in range(3)]
     small = [
         job(f"s{i}", 1, 1, kind=JobKind.RIGID, current=held(f"s{i}", f"n{i}:0"), started_s=0)
@@ -194,7 +204,9 @@ def test_units_start_on_parts_of_nodes_as_they_are_spread(
 
 
 @every_policy
-def test_units_wait_where_what_is_free_is_not_as_they_are_asked_for(entry: registry.Entry) -> None:
+def test_units_wait_where_what_is_free_is_not_as_they_are_asked_for(
+    entry: registry.RegisteredPolicy,
+) -> None:
     machine = [node("n0", 5), node("n1", 5)]
     runs = job("r", 1, 1, kind=JobKind.RIGID, current=held("r", "n0:0"), started_s=0, time_s=50)
     for fields in (
@@ -213,7 +225,7 @@ def test_units_wait_where_what_is_free_is_not_as_they_are_asked_for(entry: regis
 
 
 @every_policy
-def test_jobs_that_run_go_on_where_no_node_is_in_reach(entry: registry.Entry) -> None:
+def test_jobs_that_run_go_on_where_no_node_is_in_reach(entry: registry.RegisteredPolicy) -> None:
     runs = job("a", current=held("a", "n0:0-1"), started_s=0, movable=False)
     plan = proposed(entry.service({}), snapshot([], [runs, job("b")], now_s=5))
     assert [a.job_id for a in plan.assignments] == ["a"]
@@ -221,11 +233,11 @@ def test_jobs_that_run_go_on_where_no_node_is_in_reach(entry: registry.Entry) ->
     assert [w.job_id for w in plan.waiting] == ["b"]
 
 
-# ---- a course of rounds ------------------------------------------------------------------------
+# ---- a sequence of rounds ----------------------------------------------------------------------
 
 
 class Course:
-    """Rounds on two nodes in which jobs come, start as planned, and end when they were to."""
+    """Rounds on two nodes in which jobs arrive, start as planned, and end when expected."""
 
     def __init__(self, jobs: list[JobView]) -> None:
         self.jobs = {view.job_id: view for view in jobs}
@@ -250,7 +262,7 @@ class Course:
 
 
 def stream(wide_at_s: int) -> list[JobView]:
-    """Small jobs without end, and among them one that needs both nodes."""
+    """An endless stream of small jobs and a job that needs both nodes."""
     small = [
         job(f"s{i}", 1, 1, unit=SizeUnit.NODES, kind=JobKind.RIGID, time_s=100, submitted_s=50 * i)
         for i in range(40)
@@ -262,7 +274,9 @@ def stream(wide_at_s: int) -> list[JobView]:
 
 
 @every_policy
-def test_one_made_anew_each_round_plans_as_one_that_goes_on(entry: registry.Entry) -> None:
+def test_one_made_anew_each_round_plans_as_one_that_goes_on(
+    entry: registry.RegisteredPolicy,
+) -> None:
     course, policy = Course(stream(10)), entry.service({})
     for now_s in range(0, 1000, 25):
         seen = course.at(now_s * S)
@@ -273,19 +287,44 @@ def test_one_made_anew_each_round_plans_as_one_that_goes_on(entry: registry.Entr
 
 
 @pytest.mark.parametrize("entry", [e for e in SERVICE if e.variant.starves_nobody], ids=named)
-def test_a_wide_job_starts_in_a_stream_of_small_ones(entry: registry.Entry) -> None:
+def test_a_wide_job_starts_in_a_stream_of_small_ones(entry: registry.RegisteredPolicy) -> None:
     course, policy = Course(stream(10)), entry.service({})
     for now_s in range(0, 2000, 10):
         course.take(proposed(policy, course.at(now_s * S)), now_s * S)
-    # At the latest when the two before it have ended.
+    # No later than the end of the two jobs before it.
     assert course.started_ns.get("w", 10**18) <= 200 * S
+
+
+PATIENT = [
+    entry
+    for entry in SERVICE
+    if entry.family.setting("patience") is not None and not entry.variant.starves_nobody
+]
+
+
+@pytest.mark.parametrize("entry", PATIENT, ids=named)
+def test_nodes_are_held_for_a_wide_job_that_has_waited_too_long(
+    entry: registry.RegisteredPolicy,
+) -> None:
+    """Without patience narrow jobs always overtake it, and with patience until it has waited for
+    150 s.
+    """
+    starts_s = {}
+    for patience in (1.0, 0.0):
+        course, policy = Course(stream(10)), entry.service({"patience": patience})
+        for now_s in range(0, 800, 10):
+            course.take(proposed(policy, course.at(now_s * S)), now_s * S)
+        starts_s[patience] = course.started_ns.get("w", 10**18) / S
+    # After the end of the two jobs before it, which is 100 s later at most.
+    assert 10 + 150 <= starts_s[1.0] <= 10 + 150 + 110
+    assert starts_s[0.0] > 800, "there is no need to hold anything"
 
 
 # ---- reservations ------------------------------------------------------------------------------
 
 
 def with_reservations(seed: int) -> Snapshot:
-    """A site with reservations past, present and to come, and jobs with and without rights."""
+    """A site with past, current and future reservations, and jobs with and without access."""
     rng, seen = random.Random(seed), random_snapshot(seed)
     names = [view.spec.node_id for view in seen.nodes]
     made = tuple(
@@ -313,7 +352,7 @@ def with_reservations(seed: int) -> Snapshot:
 
 
 def trespasses(plan: Plan, seen: Snapshot) -> list[str]:
-    """Jobs that start on nodes they have no right to be on, as far as their expected ends go."""
+    """Return jobs that start on nodes they may not use until their expected ends."""
     views = {view.job_id: view for view in seen.jobs}
     found = []
     for assignment in plan.assignments:
@@ -345,7 +384,9 @@ def trespasses(plan: Plan, seen: Snapshot) -> list[str]:
 @every_policy
 @settings(max_examples=examples(80))
 @given(seed=st.integers(0, 10**9))
-def test_no_job_is_where_a_reservation_keeps_it_from(entry: registry.Entry, seed: int) -> None:
+def test_no_job_is_where_a_reservation_keeps_it_from(
+    entry: registry.RegisteredPolicy, seed: int
+) -> None:
     seen = with_reservations(seed)
     plan = proposed(entry.service({}), seen)
     assert faults(plan, seen) == []
@@ -354,7 +395,7 @@ def test_no_job_is_where_a_reservation_keeps_it_from(entry: registry.Entry, seed
 
 
 def reserved(now_s: float, *jobs: JobView, **fields: Any) -> Snapshot:
-    """Two nodes, of which one is reserved from 1000 s to 2000 s."""
+    """Two nodes, one of them reserved from 1000 s to 2000 s."""
     one = Reservation(
         name="r", nodes=(NodeId("n0"),), start_ns=1000 * S, end_ns=2000 * S, when="soon", **fields
     )
@@ -371,7 +412,9 @@ def limited(name: str, limit_s: float, **fields: Any) -> JobView:
 
 
 @every_policy
-def test_a_short_job_goes_before_the_window_and_a_long_one_after_it(entry: registry.Entry) -> None:
+def test_a_short_job_goes_before_the_window_and_a_long_one_after_it(
+    entry: registry.RegisteredPolicy,
+) -> None:
     policy = entry.service({})
     for fields in ({"maintenance": True}, {"users": ("ann",)}):
         assert proposed(policy, reserved(500, limited("j", 501), **fields)).assignments == ()
@@ -382,14 +425,16 @@ def test_a_short_job_goes_before_the_window_and_a_long_one_after_it(entry: regis
 
 
 @every_policy
-def test_who_waits_for_a_window_is_told_so(entry: registry.Entry) -> None:
+def test_who_waits_for_a_window_is_told_so(entry: registry.RegisteredPolicy) -> None:
     seen = reserved(500, limited("j", 600), maintenance=True)
     (waiting,) = proposed(entry.service({}), seen).waiting
     assert waiting.reason == "node n0 is reserved for maintenance (r) soon"
 
 
 @every_policy
-def test_a_job_of_a_reservation_runs_in_it_and_nowhere_else(entry: registry.Entry) -> None:
+def test_a_job_of_a_reservation_runs_in_it_and_nowhere_else(
+    entry: registry.RegisteredPolicy,
+) -> None:
     policy = entry.service({})
     named = limited("j", 1000, reservation="r")
     assert proposed(policy, reserved(999, named)).assignments == ()
@@ -402,7 +447,7 @@ def test_a_job_of_a_reservation_runs_in_it_and_nowhere_else(entry: registry.Entr
 
 
 @every_policy
-def test_jobs_of_its_queue_need_not_name_it(entry: registry.Entry) -> None:
+def test_jobs_of_its_queue_need_not_name_it(entry: registry.RegisteredPolicy) -> None:
     policy = entry.service({})
     ours, others = limited("b", 10, queue="blue"), limited("o", 10)
     assert len(proposed(policy, reserved(1500, ours, queue="blue")).assignments) == 1
@@ -413,10 +458,14 @@ def test_jobs_of_its_queue_need_not_name_it(entry: registry.Entry) -> None:
 
 MACHINE = Machine.of_watts(16)
 LIGHT: dict[str, Value] = {"evaluations": 4, "repair": "never", "jobs": 4}
-"""What bounds a search, where a policy has it: a run of a pool asks some hundred times."""
+"""Settings that bound a search, for policies that have them: a pool run searches about a hundred
+times.
+"""
 
 
-def simulated(entry: registry.Entry, source: WorkloadSource, budget: Budget) -> RunRecord:
+def simulated(
+    entry: registry.RegisteredPolicy, source: WorkloadSource, budget: BudgetSchedule
+) -> RunRecord:
     light = tuple((key, value) for key, value in LIGHT.items() if entry.family.setting(key))
     case = SimulationCase(
         source=source,
@@ -432,12 +481,14 @@ def simulated(entry: registry.Entry, source: WorkloadSource, budget: Budget) -> 
 
 @every_entry
 @pytest.mark.parametrize("profiles", [True, False], ids=["profiles", "logged"])
-def test_a_pool_keeps_its_budget_and_ends_all_jobs(entry: registry.Entry, profiles: bool) -> None:
-    """That a second run is equal is tested with the bytes of its files (``unit/runs``)."""
+def test_a_pool_keeps_its_budget_and_ends_all_jobs(
+    entry: registry.RegisteredPolicy, profiles: bool
+) -> None:
+    """The tests of result files (``unit/runs``) check that a second run is identical."""
     if entry.family.needs_profiles and not profiles:
         pytest.skip("it needs profiles")
     jobs = WorkloadSource(model="poisson", jobs=40, load=1.5, profiles=profiles, cut_sizes=True)
-    budget = Budget.constant((MACHINE.full_uw + MACHINE.idle_total_uw) // 2)
+    budget = BudgetSchedule.constant((MACHINE.full_uw + MACHINE.idle_total_uw) // 2)
     first = simulated(entry, jobs, budget)
     assert first.policy == entry.variant.simulator_name
     assert (first.series.committed_uw <= first.series.budget_uw).all()
@@ -449,9 +500,9 @@ def test_a_pool_keeps_its_budget_and_ends_all_jobs(entry: registry.Entry, profil
 
 
 @every_entry
-def test_a_pool_under_a_budget_that_falls(entry: registry.Entry) -> None:
+def test_a_pool_under_a_budget_that_falls(entry: registry.RegisteredPolicy) -> None:
     steps = [(0, 100), (1800, 80), (5400, 100)]
-    budget = Budget(
+    budget = BudgetSchedule(
         steps=tuple(
             BudgetStep(at_ns=at_s * S, budget_uw=MACHINE.full_uw * share // 100)
             for at_s, share in steps
@@ -466,17 +517,17 @@ def test_a_pool_under_a_budget_that_falls(entry: registry.Entry) -> None:
 
 @pytest.mark.parametrize("entry", [e for e in ENTRIES if e.variant.starves_nobody], ids=named)
 def test_a_wide_job_starts_in_a_pool_full_of_smaller_ones(
-    entry: registry.Entry, tmp_path: Path
+    entry: registry.RegisteredPolicy, tmp_path: Path
 ) -> None:
     rows = [swf.job(i + 1, 50 * i, f4=100, f5=8, f8=8, f9=100) for i in range(40)]
     rows.insert(1, swf.job(99, 10, f4=150, f5=16, f8=16, f9=150))
     source = WorkloadSource(log=swf.log(tmp_path, *rows))
-    record = simulated(entry, source, Budget.constant(MACHINE.full_uw))
+    record = simulated(entry, source, BudgetSchedule.constant(MACHINE.full_uw))
     assert record.jobs.size_max[1] == 16
-    # At the latest when the two before it have ended.
+    # No later than the end of the two jobs before it.
     assert record.columns.start_ns[1] <= 200 * S
 
 
 def test_watts_of_the_stream_feed_both_nodes() -> None:
-    """The course above is about order, not about power."""
+    """The sequence above tests the order, not power."""
     assert Course([]).at(0).spendable_uw == 2 * (45 - 16) * W

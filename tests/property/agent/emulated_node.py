@@ -1,7 +1,7 @@
-"""A node of a behaving machine, its agent's power service and its guard, in virtual time.
+"""An emulated machine, the power service of its agent, and its guard, in virtual time.
 
-The agent can be killed at any step: before any use of a file, a record or the guard. What survives
-is the tree, the records and the guard, as on a real node.
+A test can kill the agent at any step: before any use of a file, a record or the guard. The zone
+tree, the records and the guard survive, as on a real node.
 """
 
 from __future__ import annotations
@@ -13,25 +13,26 @@ from dataclasses import dataclass
 from typing import Any
 
 from wattfold.contract.ids import ZoneName
-from wattfold.nodeagent.adapters.powercap import RangeSetting, discover
+from wattfold.nodeagent.adapters.devices.zone_ranges import RangeSetting
+from wattfold.nodeagent.adapters.devices.zone_search import discover
 from wattfold.nodeagent.core.caps import CapOutcome, CapRequest, CapStatus
 from wattfold.nodeagent.core.errors import NoSpace, Refused, WrongState
 from wattfold.nodeagent.emulation.machine import Machine
 from wattfold.nodeagent.emulation.memory_files import MemoryFiles
 from wattfold.nodeagent.emulation.tree_model import TreeModel
-from wattfold.nodeagent.service.power import SAMPLE_NS, NodePower
-from wattfold.nodeagent.service.zone_state import ZoneState
+from wattfold.nodeagent.service.power.power import SAMPLE_NS, NodePower
+from wattfold.nodeagent.service.power.zone_state import ZoneState
 
 S = 1_000_000_000
 ORIGINALS = "originals.json"
 
 
 class Killed(BaseException):
-    """kill -9: nothing in the agent sees it."""
+    """kill -9 of the agent, which no handler of the agent catches."""
 
 
 class Steps:
-    """Counts what the agent does to the outside, and kills it before a chosen step."""
+    """Counts external actions of the agent and kills it before a chosen action."""
 
     def __init__(self) -> None:
         self.left: int | None = None
@@ -46,7 +47,7 @@ class Steps:
 
 
 class SteppedFiles(MemoryFiles):
-    """The files of the tree, each use a step."""
+    """The files of the tree; each access is a step."""
 
     def __init__(self, model: TreeModel, steps: Steps) -> None:
         super().__init__(model)
@@ -62,7 +63,7 @@ class SteppedFiles(MemoryFiles):
 
 
 class MemoryRecords:
-    """Records as a disk keeps them: whole or not at all, and only as JSON says them."""
+    """Records as a disk keeps them: complete or absent, and serialized as JSON."""
 
     def __init__(self, steps: Steps) -> None:
         self.kept: dict[str, str] = {}
@@ -96,7 +97,7 @@ class Call:
 
 
 class VirtualClock:
-    """The time of the model, and what is due in it."""
+    """The time of the model and its due callbacks."""
 
     def __init__(self, model: TreeModel) -> None:
         self.model = model
@@ -121,7 +122,7 @@ class VirtualClock:
 
 
 class Guard:
-    """Ends the lease of a killed agent: writes the floors it was told at its end."""
+    """Writes the floors received from the agent when the lease of a killed agent ends."""
 
     def __init__(self, clock: VirtualClock, steps: Steps) -> None:
         self._clock = clock
@@ -173,7 +174,7 @@ class Guard:
 
 
 class EmulatedNode:
-    """The machine, what survives on it, and at most one agent."""
+    """The machine, its persistent state, and at most one agent."""
 
     def __init__(self, machine: Machine) -> None:
         self.machine = machine
@@ -191,7 +192,7 @@ class EmulatedNode:
     # ---- the machine
 
     def boot(self) -> None:
-        """A fresh boot: limits as the firmware sets them, no process left."""
+        """Boot the machine: limits as set by the firmware, no process."""
         self.boots += 1
         self.power = None
         self.steps.left = None
@@ -219,14 +220,14 @@ class EmulatedNode:
         return found
 
     def saved(self) -> set[str]:
-        """What the agent has saved in this boot."""
+        """Names of the settings that the agent has saved in this boot."""
         record = json.loads(self.records.kept.get(ORIGINALS, "{}"))
         if record.get("boot_id") != f"boot-{self.boots}":
             return set()
         return {key for values in record["zones"].values() for key in values}
 
     def meddle(self, change: Callable[[], None], folder: str) -> None:
-        """Somebody else changes a zone; what is not saved yet is the original from then on."""
+        """Change a zone as another program does. Unsaved settings then have new original values."""
         before = self.settings()
         change()
         saved = self.saved()
@@ -236,7 +237,7 @@ class EmulatedNode:
         self.disturbed.add(folder)
 
     def calm(self) -> None:
-        """All failures are over, and a second passes."""
+        """End all failures and pass a second."""
         for folder, zone in self.model.zones.items():
             zone.faults.clear()
             if not zone.present:
@@ -250,9 +251,9 @@ class EmulatedNode:
     # ---- the agent
 
     def start(self) -> None:
-        """Starts an agent; it may refuse. May raise Killed."""
+        """Start an agent, which may refuse. May raise Killed."""
         assert self.power is None
-        # The guard of the last agent is ended by the next one.
+        # The next guard ends the guard of the last agent.
         self.clock.calls.clear()
         files = SteppedFiles(self.model, self.steps)
         power = NodePower(
@@ -280,7 +281,7 @@ class EmulatedNode:
         self._at_floor()
 
     def stop(self) -> bool:
-        """An orderly stop; whether the floors are reached. May raise Killed."""
+        """Stop the agent in order. Return whether the floors are reached. May raise Killed."""
         assert self.power is not None
         reached = self.power.stop()
         self.steps.step()
@@ -288,14 +289,14 @@ class EmulatedNode:
             self._at_floor()
             self.guard.goodbye()
         else:
-            # Left to itself: to the guard the agent is dead.
+            # From the guard's view, an agent that exits here is dead.
             self.guard.agent_died()
         self.power = None
         self.clock.calls = [call for call in self.clock.calls if call.what == self.guard.act]
         return reached
 
     def leave(self) -> dict[str, str] | None:
-        """The node is given back: what could not be restored; None if it is refused."""
+        """Release the node. Return the failed restorations; None if the agent refuses."""
         assert self.power is not None
         before, self.granted = self.granted, {}
         try:
@@ -305,7 +306,10 @@ class EmulatedNode:
             return None
 
     def restore(self) -> dict[str, str] | None:
-        """A stop with the option to put everything back: what could not be; None without space."""
+        """Stop the agent and restore all limits.
+
+        Return the failed restorations; None without space.
+        """
         assert self.power is not None
         self.granted = {}
         self.power.stop()
@@ -322,21 +326,23 @@ class EmulatedNode:
         return failed
 
     def killed(self) -> None:
-        """The agent is gone; its timers with it, not its guard."""
+        """Remove the agent and its timers, but not its guard."""
         self.power = None
         self.steps.left = None
         self.clock.calls.clear()
         self.guard.agent_died()
 
     def killed_in(self, steps: int, what: Callable[[], object]) -> None:
-        """Kills the agent before one of the next steps, at the latest when the call has ended."""
+        """Kill the agent before one of the next steps, at the latest after the call."""
         self.steps.left = steps
         with contextlib.suppress(Killed):
             what()
         self.killed()
 
     def set_caps(self, caps_uw: dict[str, int]) -> list[CapOutcome]:
-        """Asks for caps and notes what was granted: the more of both while it is unsure."""
+        """Request caps and record the granted values: the higher value while the outcome is
+        unknown.
+        """
         assert self.power is not None
         requests = [CapRequest(name=ZoneName(n), cap_uw=uw) for n, uw in caps_uw.items()]
         if not self._taken_in(lambda power: power.set_caps([])):
@@ -350,12 +356,16 @@ class EmulatedNode:
         for outcome in outcomes:
             if outcome.status is CapStatus.OK:
                 self.granted[outcome.name] = outcome.requested_uw
-            elif outcome.status is not CapStatus.DEVICE_ERROR:
+            elif outcome.status is CapStatus.DEVICE_ERROR:
+                # The ledger releases everything above the answer.
+                held_uw = max(before.get(outcome.name, 0), outcome.enforced_uw)
+                self.granted[outcome.name] = held_uw
+            else:
                 self.granted[outcome.name] = before.get(outcome.name, 0)
         return outcomes
 
     def renew(self, duration_ns: int) -> bool:
-        """Takes a lease; False without a guard."""
+        """Take a lease. False without a guard."""
         assert self.power is not None
         if not self._taken_in(lambda power: power.set_caps([])):
             return False
@@ -366,19 +376,19 @@ class EmulatedNode:
         return True
 
     def _taken_in(self, command: Callable[[NodePower], object]) -> bool:
-        """Takes in a node that has left; False if it stays away for want of space."""
+        """Readmit a node that has left. False if it stays away: no space, or a zone is missing."""
         assert self.power is not None
         if not self.power.left:
             return True
         try:
             command(self.power)
-        except NoSpace:
+        except (NoSpace, WrongState):
             return False
         self._at_floor()
         return True
 
     def pass_time(self, samples: int) -> None:
-        """Time goes by; a living agent samples at 10 Hz."""
+        """Pass time; a running agent samples at 10 Hz."""
         for _ in range(samples):
             self.clock.advance(SAMPLE_NS)
             if self.power is not None:
@@ -387,7 +397,7 @@ class EmulatedNode:
                     self._at_floor()
 
     def _at_floor(self) -> None:
-        """Nothing but the floors is granted, and a node that has left is held to nothing."""
+        """Record the floors as granted; a node that has left has no grants."""
         assert self.power is not None
         self.granted = {
             str(name): state.zone.limits.floor_uw
@@ -395,10 +405,10 @@ class EmulatedNode:
             if state.zone.limits is not None and not self.power.left
         }
 
-    # ---- what must hold
+    # ---- invariants
 
     def check(self) -> None:
-        """What holds at any moment, for zones that nobody else has just disturbed."""
+        """Check the invariants that hold at any moment, except for recently disturbed zones."""
         for name, folder in self.folders.items():
             if name in self.granted and folder not in self._disturbed_with_twins():
                 self._check_granted(name, folder)
@@ -418,7 +428,9 @@ class EmulatedNode:
         assert burst_uw is None or burst_uw <= self.granted[name], f"{name} in bursts {burst_uw}"
 
     def _check_state(self, state: ZoneState) -> None:
-        """What is reported is what is enforced, and all that was set is as it was set."""
+        """Check that reported caps are enforced and that the time windows of used zones are
+        unchanged.
+        """
         name, enforced_uw = state.zone.name, self.model.enforced_uw(state.zone.path.name)
         assert enforced_uw is not None, f"{name} is not capped"
         assert state.cap_uw == enforced_uw, f"{name} reports {state.cap_uw}, not {enforced_uw}"
@@ -428,7 +440,7 @@ class EmulatedNode:
                 assert value * 3 // 4 <= found[key] <= value, f"{key} is {found[key]}"
 
     def _check_guard(self) -> None:
-        """The guard of a killed agent brought all it could to the floor."""
+        """Check that the guard of a killed agent set every undisturbed zone to its floor."""
         found = self.settings()
         for folder, file, text in self.guard.writes if self.guard.acted else ():
             if folder not in self.disturbed:
@@ -439,7 +451,7 @@ class EmulatedNode:
         return {f for f, zone in self.model.zones.items() if zone.spec.name in names}
 
     def check_restored(self) -> None:
-        """After a leave without failures: all that was saved is as it was."""
+        """Check that a leave without failures restored all saved settings."""
         found = self.settings()
         differ = {k: (found[k], v) for k, v in self.originals.items() if not _same(k, found[k], v)}
         untouched = {k for k in differ if k.split("/")[0] in self.disturbed}
@@ -447,7 +459,7 @@ class EmulatedNode:
 
 
 def _same(key: str, found: int, original: int) -> bool:
-    """A time window that was changed and put back is the next one that the register can hold."""
+    """Compare settings. A restored time window is the next window that the register can hold."""
     if key.endswith("_time_window_us"):
         return original * 3 // 4 <= found <= original
     return found == original

@@ -1,4 +1,4 @@
-"""A cap that reads back fine is compared with the power drawn once it has settled."""
+"""A cap that is read back correctly is compared with the measured power once it has settled."""
 
 import dataclasses
 
@@ -9,7 +9,7 @@ from wattfold.nodeagent.emulation.fixtures import load_fixture
 
 
 def node_that_holds_at_least(held_uw: int) -> EmulatedNode:
-    """A package under full load whose firmware takes lower limits without holding them."""
+    """A package under full load whose firmware accepts lower limits but does not enforce them."""
     machine = load_fixture("pl2-below-pl1").machine
     zone = machine.zones[0]
     clipped = [dataclasses.replace(c, clip_uw_min=held_uw) for c in zone.constraints]

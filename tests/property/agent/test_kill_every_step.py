@@ -1,4 +1,4 @@
-"""kill -9 before every single step of every operation; then a guard, a restart, a leave."""
+"""kill -9 before every step of every operation, followed by a guard, a restart and a leave."""
 
 import contextlib
 import errno
@@ -58,7 +58,7 @@ LIFE += (start, renew, raise_caps, leave, sample, stop, start, renew, lower_caps
 
 
 def live_until(node: EmulatedNode, killed_in: int) -> bool:
-    """Lives a life; whether it was cut off before that step."""
+    """Run a sequence. Return whether the kill occurred before its end."""
     node.steps.left = killed_in
     try:
         for operation in LIFE:
@@ -72,7 +72,7 @@ def live_until(node: EmulatedNode, killed_in: int) -> bool:
 
 @pytest.mark.parametrize("name", MACHINES)
 def test_a_kill_before_any_step_leaves_nothing_wrong(name):
-    """Every step is tried on one of the machines, and in a search on each of them."""
+    """Every step is killed on one of the machines, or on each with `scripts/test search`."""
     machine = load_fixture(name).machine
     stride = 1 if SEARCHING else len(MACHINES)
     for step in range(MACHINES.index(name) % stride, STEPS_MAX * 10, stride):

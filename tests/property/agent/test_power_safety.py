@@ -1,4 +1,4 @@
-"""Whatever a coordinator does, caps stay within what was granted and lapse to the floor."""
+"""Caps stay within the granted caps and fall to the floor with the lease, for any commands."""
 
 import asyncio
 import tempfile
@@ -11,11 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from wattfold.contract.ids import ZoneName
-from wattfold.nodeagent.adapters.powercap import RangeSetting, discover
+from wattfold.nodeagent.adapters.devices.zone_ranges import RangeSetting
+from wattfold.nodeagent.adapters.devices.zone_search import discover
 from wattfold.nodeagent.adapters.state_store import StateStore
 from wattfold.nodeagent.core.caps import CapRequest, CapStatus
 from wattfold.nodeagent.core.errors import WrongState
-from wattfold.nodeagent.service.power import NodePower
+from wattfold.nodeagent.service.power.power import NodePower
 
 RANGES = RangeSetting(package_uw_min=25_000_000, package_floor_uw=30_000_000, dram_uw_min=8_000_000)
 ZONES = ("package-0", "dram-0", "gpu-0")
@@ -32,7 +33,7 @@ tamper = st.tuples(st.just("tamper"), st.integers(0, 200_000_000))
 
 
 class PresentOrNot:
-    """A guard that remembers what it was told, or is not there."""
+    """A guard that records its orders, or is absent."""
 
     def __init__(self) -> None:
         self.present = True
@@ -109,7 +110,7 @@ def renew_without_guard(power: NodePower, guard: PresentOrNot) -> None:
 
 
 def set_caps(power: NodePower, asked: dict[str, int]) -> dict[str, int]:
-    """The caps granted: those whose outcome is OK."""
+    """Return the granted caps: those with outcome OK."""
     requests = [CapRequest(name=ZoneName(name), cap_uw=uw) for name, uw in asked.items()]
     outcomes = power.set_caps(requests)
     assert [o.name for o in outcomes] == list(asked)

@@ -1,10 +1,12 @@
-"""Random lives of an agent's power service on behaving machines.
+"""Random histories of an agent's power service on simulated machines.
 
-Writes, refused and failing files, another writer of anything, zones that go and come, a full disk,
-no guard, kills at any step, stops, restarts, boots, nodes that leave and come back: what is
-reported is what is enforced, nothing is above what was granted, and the limits found first are
-restored by a leave and by nothing else. ``WATTFOLD_SEQUENCES=100000`` asks for that many
-sequences; the default is for every day.
+They include refused and failing writes, another program that writes anything, zones that disappear
+and return, and a full disk. They also include missing guards, kills at any step, stops, restarts,
+boots, and nodes that leave and return.
+
+The reported caps are always enforced, and no cap exceeds the granted cap. Only a leave restores the
+original limits. ``WATTFOLD_SEQUENCES=100000`` sets the number of sequences; the default suits daily
+runs.
 """
 
 import errno
@@ -31,7 +33,7 @@ pick = st.integers(0, 1000)
 
 
 class PowerLife(RuleBasedStateMachine):
-    """One node from its first boot on."""
+    """One node since its first boot."""
 
     @initialize(name=st.sampled_from(sorted(MACHINES)))
     def first_start(self, name):
@@ -170,7 +172,7 @@ class PowerLife(RuleBasedStateMachine):
             self.node.check()
 
     def teardown(self):
-        """A calm end: the guard has acted, a last agent starts, stops, leaves without a trace."""
+        """End in order: the guard acts, and a last agent starts, stops and leaves no trace."""
         if not hasattr(self, "node"):
             return
         node = self.node
@@ -184,7 +186,7 @@ class PowerLife(RuleBasedStateMachine):
         node.check()
         node.start()
         if node.leave():
-            # A zone that was away when the agent started is restored by the next one.
+            # The next agent restores a zone that was missing when this agent started.
             assert node.stop()
             node.start()
             assert node.leave() == {}
@@ -201,7 +203,7 @@ test_power_lives = PowerLife.TestCase
 
 
 def test_a_name_that_is_unreadable_once_hides_no_interface():
-    """Found by a long search: the agent then knew only one of the two interfaces of a package."""
+    """Found by a long search: the agent saw only one of the two interfaces of a package."""
     life = PowerLife()
     life.first_start(name="client-mmio")
     life.another_writer(number=0, short=False, value_uw=0)
@@ -215,7 +217,7 @@ def test_a_name_that_is_unreadable_once_hides_no_interface():
 
 
 def test_an_interface_that_is_not_touched_still_counts():
-    """Found likewise: its original could not be saved, and what it held was not reported."""
+    """Found by a long search: its original could not be saved, and its limit was not reported."""
     life = PowerLife()
     life.first_start(name="client-mmio")
     life.stop()
@@ -229,7 +231,7 @@ def test_an_interface_that_is_not_touched_still_counts():
 
 
 def test_a_floor_that_could_not_be_written_is_owed_also_under_the_next_lease():
-    """Found likewise: the zone came back with the cap of the lease that had ended."""
+    """Found by a long search: the zone returned with the cap of the lease that had ended."""
     life = PowerLife()
     life.first_start(name="client-mmio")
     life.renew(seconds=0.05)

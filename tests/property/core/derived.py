@@ -1,4 +1,4 @@
-"""All that is derived from a state, to compare what was kept up with what a loaded state has."""
+"""Derived data of a state, to compare incremental updates with a loaded state."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from typing import Any
 
 from unit.core.stage import CHECKED
 
-from wattfold.coordinator.adapters import codec
-from wattfold.coordinator.core import events as ev
+from wattfold.coordinator.adapters.journal import codec
 from wattfold.coordinator.core.machine import CoordinatorCore
-from wattfold.coordinator.core.state import State
+from wattfold.coordinator.core.model import events as ev
+from wattfold.coordinator.core.state.state import State
 
 NEVER_NS = 10**18
 
 
 def told(state: State) -> dict[str, Any]:
-    """All that the derived parts of a state answer; empties what is due."""
+    """Return all derived data of a state. Clears the due entries."""
     index, sums = state.index, state.cap_sums
     nodes = sorted(state.nodes, key=index.node_order)
     with_caps = sums.in_order(nodes, index.node_order)
@@ -42,7 +42,7 @@ def told(state: State) -> dict[str, Any]:
 
 
 def due(state: State) -> list[tuple[int, set[str]]]:
-    """Which nodes are due when."""
+    """Return the nodes that are due at each time."""
     index, found = state.index, []
     index.touched.nodes.clear()
     while (at_ns := index.next_due_ns()) is not None:
@@ -53,13 +53,16 @@ def due(state: State) -> list[tuple[int, set[str]]]:
 
 
 def compare(core: CoordinatorCore, now_ns: int) -> None:
-    """Both take in that nothing has happened: what is loaded does its sums with an event."""
+    """Compare a core with a loaded copy after an empty event, which recomputes the sums of the
+    copy.
+    """
     kept, loaded = copy.deepcopy(core), CoordinatorCore(0, CHECKED)
     loaded.state = codec.load_state(codec.dump_state(core.state))
     loaded.look_at_everything()
     kept.handle(ev.TimePassed(), now_ns)
     loaded.handle(ev.TimePassed(), now_ns)
-    # A node that has gone may still be named, as in an index; none that waits may be missing.
+    # The updated state may still name lost nodes, as an index may, but must not lack a waiting
+    # node.
     waiting = kept.state.cap_sums.waiting_uw.items()
     assert loaded.state.cap_sums.waiting_uw.items() <= waiting
     assert told(kept.state) == told(loaded.state)

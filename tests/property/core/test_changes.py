@@ -1,4 +1,4 @@
-"""A copy of the state that is told only of what has changed is the state, whatever happens."""
+"""A replica that receives only the changes of a state always equals this state."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from property.core.test_core_properties import AnyEvents
 from unit.adapters.in_place import InPlaceWorker
 from unit.core.stage import CHECKED
 
-from wattfold.coordinator.adapters.replica import Replica
-from wattfold.coordinator.adapters.replica_feed import ReplicaFeed, whole
-from wattfold.coordinator.core.changes import Changes
+from wattfold.coordinator.adapters.copies.replica import Replica
+from wattfold.coordinator.adapters.copies.replica_feed import ReplicaFeed, whole
 from wattfold.coordinator.core.machine import CoordinatorCore
-from wattfold.coordinator.core.snapshot import snapshot
-from wattfold.coordinator.core.state import State
+from wattfold.coordinator.core.rules.snapshot import snapshot
+from wattfold.coordinator.core.state.changes import Changes
+from wattfold.coordinator.core.state.state import State
 
 
 def state_there(replica: Replica) -> State:
@@ -25,7 +25,7 @@ def state_there(replica: Replica) -> State:
 
 
 def compare(feed: ReplicaFeed, core: CoordinatorCore, now_ns: int) -> None:
-    """The copy, brought up to date, against the original."""
+    """Compare the updated replica with the original state."""
     result = asyncio.run(feed.ask(state_there, lambda _anew: (), 10.0))
     copy: State = result.value  # type: ignore[union-attr]
     state = core.state
@@ -40,7 +40,7 @@ def compare(feed: ReplicaFeed, core: CoordinatorCore, now_ns: int) -> None:
 
 
 class CopiedEvents(AnyEvents):
-    """The same events; after some of them somebody looks at the copy, and once its process dies."""
+    """The same events. The replica is compared after some of them, and its process dies once."""
 
     @initialize(every=st.integers(1, 9), dies=st.integers(0, 30))
     def choose(self, every: int, dies: int) -> None:

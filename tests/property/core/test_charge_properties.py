@@ -1,4 +1,4 @@
-"""The one charge: monotone, clipped, and the same for policies, applier and ledger."""
+"""The power charge: monotone, clipped, and equal for policies, applier and ledger."""
 
 from __future__ import annotations
 
@@ -13,8 +13,11 @@ from unit.core.stage import NODES, Stage, W, counted_as, job_spec, node_spec, pa
 
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import JobId
-from wattfold.coordinator.core import reports
-from wattfold.coordinator.core.charge import (
+from wattfold.coordinator.core.model import reports
+from wattfold.coordinator.core.model.job import Assignment, JobKind, Share, SizeUnit
+from wattfold.coordinator.core.model.node import NodeKind, NodeSpec
+from wattfold.coordinator.core.model.plan import Plan, Policy
+from wattfold.coordinator.core.power.charge import (
     CAP_STEP_UW,
     assigned_uw,
     drawing_uw,
@@ -24,12 +27,9 @@ from wattfold.coordinator.core.charge import (
     reached_uw,
     share_uw,
 )
-from wattfold.coordinator.core.job import Assignment, JobKind, Share, SizeUnit
-from wattfold.coordinator.core.node import NodeKind, NodeSpec
-from wattfold.coordinator.core.plan import Plan, Policy
-from wattfold.coordinator.core.snapshot import snapshot
-from wattfold.coordinator.policies.fifo_easy import FifoEasy
-from wattfold.coordinator.policies.parm import Parm, Variant
+from wattfold.coordinator.core.rules.snapshot import snapshot
+from wattfold.coordinator.policies.fifo.policy import FifoEasy
+from wattfold.coordinator.policies.parm.policy import Parm, ParmVersion
 
 LEVELS = st.integers(-10 * W, 700 * W)
 
@@ -100,7 +100,7 @@ def test_jobs_reach_the_level_that_was_charged_for_them(
 
 
 def unlike_specs(rng: random.Random) -> list[NodeSpec]:
-    """Nodes of a few kinds, whose ranges are in steps of the caps, in any order."""
+    """Nodes of a few kinds in any order; the ranges are multiples of the cap step."""
     models = []
     for _ in range(rng.randint(1, 4)):
         zones = []
@@ -117,7 +117,7 @@ def unlike_specs(rng: random.Random) -> list[NodeSpec]:
 
 
 def stage_of(specs: list[NodeSpec], budget_uw: int) -> Stage:
-    """All of the nodes admitted, at their floors."""
+    """A stage with all of the nodes admitted, at their floors."""
     stage = Stage(budget_uw / W)
     for spec in specs:
         stage.register(spec.node_id)
@@ -131,7 +131,7 @@ def stage_of(specs: list[NodeSpec], budget_uw: int) -> Stage:
 
 
 def commit(stage: Stage, plan: Plan) -> None:
-    """Takes a plan, starts its jobs, and confirms every cap asked for until none is."""
+    """Accept a plan, start its jobs, and confirm every requested cap until none remains."""
     stage.plan(*plan.assignments)
     state = stage.core.state
     for job in list(state.jobs.values()):
@@ -157,15 +157,15 @@ POLICIES: list[Policy] = [
     FifoEasy(size="min"),
     Parm(),
     Parm(solver="greedy"),
-    Parm(variant=Variant.NOSE),
-    Parm(variant=Variant.NOMM),
+    Parm(variant=ParmVersion.NOSE),
+    Parm(variant=ParmVersion.NOMM),
 ]
 
 
 @settings(max_examples=examples(150))
 @given(seed=st.integers(0, 10**9), policy=st.sampled_from(POLICIES))
 def test_with_all_the_power_as_many_jobs_run_as_there_are_nodes(seed: int, policy: Policy) -> None:
-    """And what the ledger commits is, zone by zone, all that the nodes can take, or is planned."""
+    """The ledger commits, zone by zone, all that the nodes can take or the plan assigns."""
     specs = unlike_specs(random.Random(seed))
     budget_uw = sum(spec.base_power_uw + spec.package_max_uw for spec in specs)
     stage = stage_of(specs, budget_uw)
@@ -192,7 +192,7 @@ def test_with_all_the_power_as_many_jobs_run_as_there_are_nodes(seed: int, polic
 def test_what_fits_for_a_policy_fits_for_the_applier(
     seed: int, policy: Policy, share: float
 ) -> None:
-    """Any budget, jobs of cores, nodes and units, on nodes that are unlike."""
+    """Any budget and jobs of cores, nodes and units, on heterogeneous nodes."""
     rng = random.Random(seed)
     specs = unlike_specs(rng)
     least_uw = sum(spec.base_power_uw + spec.package_floor_uw for spec in specs)

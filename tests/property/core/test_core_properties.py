@@ -1,4 +1,4 @@
-"""Any events in any order: the state never contradicts itself, and the journal gives it back."""
+"""Any events in any order: the state stays consistent, and the journal reproduces it."""
 
 from __future__ import annotations
 
@@ -16,12 +16,13 @@ from unit.core.stage import node_spec as plain_node
 
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import Epoch, JobId, NodeId, ZoneName
-from wattfold.coordinator.adapters import codec
-from wattfold.coordinator.core import budget_events, node_orders, reach, reports
-from wattfold.coordinator.core import events as ev
-from wattfold.coordinator.core.announced import coming_uw
-from wattfold.coordinator.core.attempt import Saving
-from wattfold.coordinator.core.job import (
+from wattfold.coordinator.adapters.journal import codec
+from wattfold.coordinator.core.machine import CoordinatorCore
+from wattfold.coordinator.core.model import events as ev
+from wattfold.coordinator.core.model import reports
+from wattfold.coordinator.core.model.announced import coming_uw
+from wattfold.coordinator.core.model.attempt import Saving
+from wattfold.coordinator.core.model.job import (
     Assignment,
     Job,
     JobKind,
@@ -30,8 +31,8 @@ from wattfold.coordinator.core.job import (
     Share,
     SizeUnit,
 )
-from wattfold.coordinator.core.machine import CoordinatorCore
-from wattfold.coordinator.core.node import GIVEN_BACK, Duty, NodeSpec
+from wattfold.coordinator.core.model.node import GIVEN_BACK, Duty, NodeSpec
+from wattfold.coordinator.core.rules import budget_events, node_orders, reach
 from wattfold.coordinator.models.gpu_curve import GpuCurve
 from wattfold.coordinator.models.pass_model import APPLICATIONS, PassProfile
 
@@ -50,24 +51,24 @@ REQUESTS: dict[str, Callable[..., ev.Event]] = {
     "resize 1": partial(ev.JobResizeRequested, size=1),
     "resize 2": partial(ev.JobResizeRequested, size=2),
     "resize auto": partial(ev.JobResizeRequested, size=0),
+    "modify size": partial(ev.JobModified, size_min=1, size_max=2, priority=0.5),
+    "modify limit": partial(ev.JobModified, limit_ns=20 * S, name="other", due_ns=-1),
 }
 GHOST_PID = 99
 CAPS_W = st.integers(5, 60)
 cpu_sets = st.sets(st.integers(0, 3), min_size=1).map(CpuSet.of)
-
-
 GPUS = ("0", "1")
 
 
 def rich(name: str, memory: int = 8) -> NodeSpec:
-    """A node on which two jobs with requests fit, or not."""
+    """A node with enough resources for two jobs with requests, or not enough."""
     return plain_node(name, memory_bytes=memory, gpus=GPUS, steps_address="unix:s")
 
 
 class AnyEvents(RuleBasedStateMachine):
-    """Three nodes, four jobs, and answers that need not belong to any question.
+    """Three nodes, four jobs, and answers that need not match any command.
 
-    Only the agents' own promise is kept: processes on a node hold different cores of it.
+    Only the guarantee of agents holds: processes on a node hold different cores of it.
     """
 
     @initialize(budget_w=st.integers(70, 250))
@@ -113,7 +114,7 @@ class AnyEvents(RuleBasedStateMachine):
 
     @rule(job=st.sampled_from(JOBS), again=st.sampled_from([0, 1]), limit_s=st.sampled_from([0, 5]))
     def submit_whole(self, job: JobId, again: int, limit_s: int) -> None:
-        """A job that takes another number of nodes by its next attempt."""
+        """Submit a job that restarts on a different number of nodes."""
         if job not in self.submitted:
             self.submitted.add(job)
             spec = job_spec(1, 3, unit=SizeUnit.NODES, mode=ResizeMode.RESTART, requeue_max=again)
@@ -121,7 +122,7 @@ class AnyEvents(RuleBasedStateMachine):
 
     @rule(job=st.sampled_from(JOBS), again=st.sampled_from([0, 1]))
     def submit_spanning(self, job: JobId, again: int) -> None:
-        """A job that takes another number of nodes by its processor map."""
+        """Submit a job that changes its number of nodes by its processor map."""
         if job not in self.submitted:
             self.submitted.add(job)
             asked = {"requeue_max": again, "own_launcher": True}
@@ -132,7 +133,7 @@ class AnyEvents(RuleBasedStateMachine):
     @precondition(lambda self: any(self.restarted()))
     @rule(data=st.data(), nodes=st.sets(st.sampled_from(NODES), min_size=1), cap_w=CAPS_W)
     def plan_whole(self, data: st.DataObject, nodes: set[NodeId], cap_w: int) -> None:
-        """Such a job on these nodes; the others keep what they have."""
+        """Plan such a job on these nodes; the other jobs keep their resources."""
         self.plan_of(data.draw(st.sampled_from(self.restarted())), sorted(nodes), cap_w)
 
     def plan_of(self, job: JobId, nodes: list[NodeId], cap_w: int) -> None:
@@ -224,7 +225,7 @@ class AnyEvents(RuleBasedStateMachine):
         account = self.state.ledger.accounts.get(node)
         assert account is None or not power_w or account.zones[PACKAGE].charge_uw >= power_w * W
 
-    @rule(node=st.sampled_from(NODES), job=st.sampled_from(JOBS), fate=st.integers(0, 3))
+    @rule(node=st.sampled_from(NODES), job=st.sampled_from(JOBS), fate=st.integers(0, 4))
     def answer_launch(self, node: NodeId, job: JobId, fate: int) -> None:
         known = self.state.jobs.get(job)
         rank = known.ranks.get(node) if known else None
@@ -234,8 +235,18 @@ class AnyEvents(RuleBasedStateMachine):
             self.stage.launch_failed(node, job, permanent=False)
         elif fate == 1:
             self.stage.launch_failed(node, job, permanent=True)
+        elif fate == 4:
+            self.stage.refused_by_node(node, job)
+            assert self.state.nodes[node].fault
+            assert self.state.jobs[job].state is not JobState.STARTING
         else:
             self.stage.launched(node, job)
+
+    @rule(node=st.sampled_from(NODES), reason=st.sampled_from(["", "", "full"]))
+    def tell_fault(self, node: NodeId, reason: str) -> None:
+        self.stage.fault(node, reason)
+        known = self.state.nodes.get(node)
+        assert known is None or known.fault == reason
 
     @rule(
         node=st.sampled_from(NODES),
@@ -279,7 +290,7 @@ class AnyEvents(RuleBasedStateMachine):
     def end(self, node: NodeId, job: JobId, code: int, saving: Saving) -> None:
         known = self.state.jobs.get(job)
         ranks = known.ranks.values() if known else ()
-        # The last one to end: whether the job was to have another size, and what it was to have.
+        # For the last process: the planned next size of the job, if it has one.
         last = sum(rank.end is None for rank in ranks) == 1 and known.ranks.get(node)
         wanted = known.following if known and last and last.end is None else None
         self.stage.process_ended(node, job, code, saving=saving)
@@ -294,7 +305,7 @@ class AnyEvents(RuleBasedStateMachine):
 
     @rule(job=st.sampled_from(JOBS), data=st.data(), saving=st.sampled_from(Saving))
     def all_end(self, job: JobId, data: st.DataObject, saving: Saving) -> None:
-        """As those of a job do that is told to save."""
+        """End all processes of a job that is saving a snapshot."""
         known = self.state.jobs.get(job)
         if known is not None and known.state is JobState.ENDING:
             ranks = [rank.node_id for rank in known.ranks.values() if rank.end is None]
@@ -364,7 +375,7 @@ class AnyEvents(RuleBasedStateMachine):
     def ghosts(
         self, node: NodeId, there: list[reports.ProcessReading]
     ) -> list[reports.ProcessReading]:
-        """Processes of attempts that were given up, on cores that are nobody's."""
+        """Processes of abandoned attempts, on cores without an owner."""
         free = set(range(4)).difference(*(set(reading.cpus) for reading in there))
         found = []
         for job in self.state.jobs.values():
@@ -398,7 +409,7 @@ class AnyEvents(RuleBasedStateMachine):
 
     @rule(cut=st.floats(0, 1))
     def replay(self, cut: float) -> None:
-        """From the start, or from a checkpoint at any event, the same state comes out."""
+        """Replay from the start, or from a checkpoint at any event, and compare the states."""
         history = self.stage.history
         core = CoordinatorCore(self._first_budget, CHECKED)
         at = round(cut * len(history))
@@ -412,7 +423,7 @@ class AnyEvents(RuleBasedStateMachine):
 
     @rule()
     def look_at_everything(self) -> None:
-        """A core that looks at all of its state on every event does the same."""
+        """Compare with a core that examines its whole state on every event."""
         part = CoordinatorCore(self._first_budget, CHECKED)
         whole = CoordinatorCore(self._first_budget, CHECKED)
         for event, now_ns in self.stage.history:
@@ -439,7 +450,7 @@ class AnyEvents(RuleBasedStateMachine):
             if node.duty in (Duty.UNPOWERED, Duty.OUTSIDE, Duty.RETURNED):
                 assert account is None
         for job in self.state.jobs.values():
-            # A job on its way out has somebody to wait for.
+            # An ending job has at least one process to wait for.
             if job.state is JobState.ENDING:
                 assert any(r.running or r.launching for r in job.ranks.values() if not r.end)
             if job.state in (JobState.RUNNING, JobState.SUSPENDED):
@@ -450,7 +461,7 @@ class AnyEvents(RuleBasedStateMachine):
                 assert sum(a.lost for a in job.attempts) == job.spec.requeue_max
 
     def what_follows_is_its_own(self, job: Job) -> None:
-        """Cores that a job is to have next are planned for nobody else."""
+        """Check that no other job has the cores reserved for the next size of a job."""
         for share in job.following.shares if job.following else ():
             for other in self.state.on_node(share.node_id):
                 targets = [other.target, other.following] if other is not job else []
@@ -462,9 +473,10 @@ TestAnyEvents = AnyEvents.TestCase
 
 
 class Restarts(RuleBasedStateMachine):
-    """Two jobs on whole nodes that change size and place by restarts, and what may come between.
+    """Two jobs on whole nodes that change size and place by restarts, with interfering events.
 
-    The rules are those above that matter here; among all of them few restarts would happen.
+    This machine uses only the rules above that affect restarts; with all rules few restarts would
+    happen.
     """
 
     state, restarted, plan_of = AnyEvents.state, AnyEvents.restarted, AnyEvents.plan_of

@@ -1,4 +1,4 @@
-"""What is kept beside the stored state is what a state that is loaded works out anew."""
+"""Data maintained incrementally equals data computed from a loaded state."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from wattfold.coordinator.core.machine import CoordinatorCore
 
 
 class KeptUp(AnyEvents):
-    """Any events; after some of them everything derived is worked out anew."""
+    """Any events. After some of them, all derived data is computed again from scratch."""
 
     @initialize(every=st.integers(1, 7))
     def choose(self, every: int) -> None:

@@ -1,4 +1,4 @@
-"""The ledger's charge bounds what zones may draw, whatever becomes of the caps sent to them."""
+"""The ledger's charge bounds the power of zones, whatever happens to the caps sent to them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from wattfold.contract.ids import NodeId, ZoneName
-from wattfold.coordinator.core.ledger import PowerLedger
+from wattfold.coordinator.core.power.ledger import PowerLedger
 
 ZONES = (ZoneName("package-0"), ZoneName("gpu-a"))
 Caps = dict[ZoneName, int]

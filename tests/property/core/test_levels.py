@@ -1,4 +1,4 @@
-"""Levels per kind of zone: caps are never above what is charged, and the budget holds."""
+"""Levels per kind of zone: caps never exceed the charge, and the budget holds."""
 
 from __future__ import annotations
 
@@ -14,8 +14,12 @@ from unit.core.stage import counted_as, node_spec
 
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import JobId, NodeId, ZoneName
-from wattfold.coordinator.core import actions as act
-from wattfold.coordinator.core.charge import (
+from wattfold.coordinator.core.model import actions as act
+from wattfold.coordinator.core.model.job import Assignment, JobKind, JobSpec, Share
+from wattfold.coordinator.core.model.levels import PLAIN, Levels
+from wattfold.coordinator.core.model.node import Curve, NodeSpec, Zone, ZoneKind
+from wattfold.coordinator.core.model.plan import Plan, Policy, Snapshot
+from wattfold.coordinator.core.power.charge import (
     assigned_uw,
     cores_uw,
     dram_range_uw,
@@ -24,14 +28,10 @@ from wattfold.coordinator.core.charge import (
     share_uw,
     standing_cap_uw,
 )
-from wattfold.coordinator.core.job import Assignment, JobKind, JobSpec, Share
-from wattfold.coordinator.core.levels import PLAIN, Levels
-from wattfold.coordinator.core.node import Curve, NodeSpec, Zone, ZoneKind
-from wattfold.coordinator.core.plan import Plan, Policy, Snapshot
-from wattfold.coordinator.core.targets import zone_targets
-from wattfold.coordinator.policies.fifo_easy import FifoEasy
-from wattfold.coordinator.policies.parm import Parm
-from wattfold.coordinator.policies.parm_dram import DramChoice
+from wattfold.coordinator.core.power.targets import zone_targets
+from wattfold.coordinator.policies.fifo.policy import FifoEasy
+from wattfold.coordinator.policies.parm.dram import DramChoice
+from wattfold.coordinator.policies.parm.policy import Parm
 
 S, W = 1_000_000_000, 1_000_000
 GPUS = ("GPU-a", "GPU-b")
@@ -153,7 +153,7 @@ CURVE = Curve(a=1.5, b=4.0, c=8.0, f_low_ghz=1.2, f_high_ghz=2.6)
 
 
 def full_node(name: str, cores: int = 4) -> NodeSpec:
-    """Package, two DRAM zones and two GPUs, all of them capped."""
+    """A node with a package, two DRAM zones and two GPUs, all with caps."""
     return NodeSpec(
         node_id=NodeId(name),
         cpus=CpuSet.of(range(cores)),
@@ -172,7 +172,7 @@ def full_node(name: str, cores: int = 4) -> NodeSpec:
 
 @dataclass(frozen=True)
 class AnyLevels(Policy):
-    """What a policy proposes, with levels of their own for its jobs that change all the time."""
+    """Any plans of a policy, with DRAM and GPU levels that change all the time."""
 
     policy: Policy
     name: str = "any-levels"
@@ -206,7 +206,7 @@ def policy_of(seed: int) -> Policy:
 
 @pytest.mark.parametrize("seed", range(12))
 def test_the_budget_holds_with_any_levels_and_faults(seed: int) -> None:
-    """The cluster compares what nodes may really draw with the budget at every instant."""
+    """The cluster compares the real maximum power of nodes with the budget at every instant."""
     rng = random.Random(seed)
     faults = Faults(lose=0.05, late=0.05, double=0.05, refuse=0.03, delay_ns=200_000_000)
     nodes = [full_node(f"n{i}", cores=rng.choice([2, 4, 8])) for i in range(4)]

@@ -1,4 +1,4 @@
-"""Whole runs with queues that pre-empt others, and with windows, over messages that get lost."""
+"""Whole runs with preempting queues and windows, over messages that may get lost."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from simulation.cluster import Cluster, Faults, node_spec
 from unit.core.stage import CHECKED, counted_as
 
 from wattfold.contract.ids import JobId, NodeId
-from wattfold.coordinator.core import events as ev
-from wattfold.coordinator.core.job import JobKind, JobSpec, JobState, SizeUnit
 from wattfold.coordinator.core.machine import CoordinatorCore
-from wattfold.coordinator.core.plan import Policy
-from wattfold.coordinator.core.queue import Queue
-from wattfold.coordinator.core.reservation import Reservation
-from wattfold.coordinator.policies.easy_uniform import EasyUniform
-from wattfold.coordinator.policies.fifo_easy import FifoEasy
+from wattfold.coordinator.core.model import events as ev
+from wattfold.coordinator.core.model.job import JobKind, JobSpec, JobState, SizeUnit
+from wattfold.coordinator.core.model.plan import Policy
+from wattfold.coordinator.core.model.queue import Queue
+from wattfold.coordinator.core.model.reservation import Reservation
+from wattfold.coordinator.policies.fifo.easy_uniform import EasyUniform
+from wattfold.coordinator.policies.fifo.policy import FifoEasy
 
 S, W = 1_000_000_000, 1_000_000
 BUDGET_UW = 200 * W
@@ -57,7 +57,7 @@ def random_spec(rng: random.Random) -> JobSpec:
 
 
 def run_of(policy: Policy, seed: int, window: bool) -> Cluster:
-    """Three nodes under a budget that does not feed them all, and twelve jobs; at its end."""
+    """Run three nodes under a budget that does not feed them all, with twelve jobs, to the end."""
     rng = random.Random(seed)
     nodes = [node_spec(f"n{i}", cores=rng.choice([3, 4])) for i in range(3)]
     faults = Faults(lose=0.05, late=0.05, double=0.05, delay_ns=200_000_000)
@@ -86,7 +86,7 @@ def run_of(policy: Policy, seed: int, window: bool) -> Cluster:
 
 
 class Looking:
-    """A replay that looks at every plan that was taken and at every start."""
+    """A replay that checks every accepted plan and every start."""
 
     def __init__(self) -> None:
         self.core = CoordinatorCore(BUDGET_UW, CHECKED)
@@ -125,10 +125,13 @@ class Looking:
 @pytest.mark.parametrize("policy", POLICIES, ids=lambda policy: policy.name)
 @settings(max_examples=examples(12))
 @given(seed=st.integers(0, 10**6), window=st.booleans())
-# The order to end a job on a node overtook the one to start it there.
+# The order to end a job on a node overtook its launch order.
 @example(seed=359, window=False)
 def test_runs_with_pre_emption(policy: Policy, seed: int, window: bool) -> None:
-    """Only who may is pre-empted, nobody takes turns, and all end; the run itself checks power."""
+    """Only eligible jobs are preempted, no two jobs alternate, and all end.
+
+    The run checks power.
+    """
     cluster = run_of(policy, seed, window)
     looking = Looking()
     for event, now_ns in cluster.journal:
@@ -146,7 +149,7 @@ def test_runs_with_pre_emption(policy: Policy, seed: int, window: bool) -> None:
 
 
 def test_such_runs_pre_empt() -> None:
-    """Else the test above says nothing."""
+    """Guards against an empty test above."""
     found = [run_of(FifoEasy(), seed, window=False) for seed in range(20)]
     attempts = [job.attempt for one in found for job in one.core.state.jobs.values()]
     assert sum(attempt > 1 for attempt in attempts) >= 5

@@ -1,4 +1,4 @@
-"""Runs of a simulated cluster with faults: cut anywhere, looked at in part, derived anew."""
+"""Runs of a simulated cluster with faults: cut anywhere, examined in part, and derived again."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from simulation.cluster import Cluster, Faults, node_spec
 from unit.core.stage import CHECKED, counted_as
 
 from wattfold.contract.ids import NodeId
-from wattfold.coordinator.adapters import codec
-from wattfold.coordinator.core import actions as act
-from wattfold.coordinator.core import events as ev
-from wattfold.coordinator.core.job import JobKind, JobSpec
+from wattfold.coordinator.adapters.journal import codec
 from wattfold.coordinator.core.machine import CoordinatorCore
-from wattfold.coordinator.policies.fifo_easy import FifoEasy
-from wattfold.coordinator.policies.parm import Parm
+from wattfold.coordinator.core.model import actions as act
+from wattfold.coordinator.core.model import events as ev
+from wattfold.coordinator.core.model.job import JobKind, JobSpec
+from wattfold.coordinator.policies.fifo.policy import FifoEasy
+from wattfold.coordinator.policies.parm.policy import Parm
 
 S, W = 1_000_000_000, 1_000_000
 BUDGET_UW = 140 * W
 
 
 def troubled(seed: int) -> Cluster:
-    """Jobs on cores and on nodes, faults, orders, and a budget that comes and goes; at its end."""
+    """Run jobs on cores and on nodes with faults, orders and a changing budget, to the end."""
     rng = random.Random(seed)
     nodes = [node_spec(f"n{i}", cores=rng.choice([2, 4, 8])) for i in range(4)]
     faults = Faults(lose=0.05, late=0.05, double=0.05, refuse=0.03, delay_ns=200_000_000)
@@ -45,7 +45,7 @@ def troubled(seed: int) -> Cluster:
         cluster.clock.later(rng.randint(0, 9) * S, partial(cluster.go, str(index), spec))
 
     def change(budget_uw: int) -> None:
-        # As operators are made to: a node that has left is charged with its original limits.
+        # As operators must: a node that has left is charged with its original limits.
         cluster.set_budget(max(budget_uw, cluster.core.state.floor_uw()), 10 * S)
 
     for at_s in (8, 15):

@@ -1,4 +1,4 @@
-"""What holds for every curve and profile."""
+"""Properties of every power curve and profile."""
 
 from itertools import pairwise
 
@@ -44,7 +44,7 @@ def profiles(draw: st.DrawFn) -> PassProfile:
 def test_frequency_inverts_power(curve: PowerCurve, f_ghz: float) -> None:
     power_w = curve.power_w(f_ghz)
     back = cubic_frequency_ghz(curve.a, curve.b, curve.c, power_w)
-    # Static power swallows the digits of a small dynamic part.
+    # Static power absorbs the digits of a small dynamic part.
     assert curve.power_w(back) == pytest.approx(power_w, rel=1e-12)
 
 

@@ -1,4 +1,4 @@
-"""Any sequence of calls on any strategy: nothing is held twice, nothing is lost, no chance."""
+"""Any sequence of calls on any strategy: no node is held twice or lost, and nothing is random."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from wattfold.coordinator.models.torus import (
     box_nodes,
     mean_hops,
 )
-from wattfold.coordinator.policies.node_selection.boxes import shapes
-from wattfold.coordinator.policies.node_selection.compact import CompactSelector
-from wattfold.coordinator.policies.node_selection.cuboid import CuboidSelector
-from wattfold.coordinator.policies.node_selection.free_boxes import FreeMap
-from wattfold.coordinator.policies.node_selection.selector import (
+from wattfold.coordinator.policies.placement.boxes import shapes
+from wattfold.coordinator.policies.placement.compact import CompactSelector
+from wattfold.coordinator.policies.placement.cuboid import CuboidSelector
+from wattfold.coordinator.policies.placement.free_boxes import FreeMap
+from wattfold.coordinator.policies.placement.selector import (
     NodeSelector,
     NotEnoughFreeNodes,
     Strategy,
     joined,
 )
-from wattfold.coordinator.policies.node_selection.strategies import node_selector
+from wattfold.coordinator.policies.placement.strategies import node_selector
 
 Call = tuple[str, int, int]
 
@@ -46,7 +46,7 @@ calls = st.lists(
 
 
 def carry_out(selector: NodeSelector[Any], nodes: int, todo: list[Call]) -> list[list[int]]:
-    """Makes the calls, checks the state after each and returns what every call handed out."""
+    """Make the calls, check the state after each, and return the selected nodes of every call."""
     jobs: list[Any] = []
     given_out = []
     for kind, which, count in todo:
@@ -154,8 +154,8 @@ def test_a_job_on_an_empty_torus_lies_in_a_box_of_a_listed_shape(
 def test_boxes_of_up_to_a_quarter_of_the_torus_have_at_least_half_the_links_of_runs(
     sides: tuple[int, ...], part: float
 ) -> None:
-    # The box is chosen for its links to the outside. A run that happens to fill rings, whose links
-    # count twice in a cut, can have more inside: by up to a third where it was looked for.
+    # The box is chosen for its links to the outside. A run that happens to fill rings can have more
+    # internal links, because these count twice in a cut: up to a third more in the searched cases.
     places = int(np.prod(sides))
     count = max(1, round(part * places))
     cuboid = bisection_links(sides, CuboidSelector(sides).take(count))

@@ -1,8 +1,8 @@
 """EASY backfill on identical nodes, by counting processors, from its published description.
 
-Mu'alem and Feitelson (2001): start jobs in order while they fit; for the first that does not, find
-the shadow time, when enough nodes will be free, and the extra nodes it will not need; a later job
-may start if it ends by the shadow time, or takes no more than the extra nodes.
+Mu'alem and Feitelson (2001): start jobs in order while they fit. For the first job that does not
+fit, find the shadow time, when enough nodes will be free, and the extra nodes it will not need. A
+later job may start if it ends by the shadow time or takes no more than the extra nodes.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ class Request(NamedTuple):
 
 
 def easy(nodes: int, running: list[tuple[int, int]], queue: list[Request]) -> set[str]:
-    """Who starts now (time 0). ``running`` holds (end, size)."""
+    """Return the jobs that start at time 0. ``running`` holds (end, size)."""
     ends = list(running)
     free = nodes - sum(size for _, size in ends)
     started: set[str] = set()

@@ -1,4 +1,4 @@
-"""What jobs lose on fewer cores: the law both ways, and what two measured speeds say of it."""
+"""Speed loss on fewer cores: the law in both directions, and its fit to two measured speeds."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_two_exact_speeds_give_the_share_back(cores: int, share: int, data: st.D
 def test_what_is_slowed_by_more_than_in_proportion_counts_as_in_proportion() -> None:
     assert serial_ppm(Speed(4, 1.0), Speed(8, 3.0), 8) == 0
     assert serial_ppm(Speed(4, 1.0), Speed(8, 1.0), 8) == SERIAL_PPM_MAX
-    # Even slower on more cores.
+    # Slower on more cores.
     assert serial_ppm(Speed(4, 2.0), Speed(8, 1.0), 8) == SERIAL_PPM_MAX
     assert serial_of_half_ppm(2.0) == 0
     assert serial_of_half_ppm(1.25) == 750_000
@@ -66,7 +66,7 @@ def test_what_is_slowed_by_more_than_in_proportion_counts_as_in_proportion() -> 
 
 @given(cores=CORES, share=SHARES)
 def test_the_best_number_to_lend_is_the_best(cores: int, share: int) -> None:
-    """Owner and guest together do most work, to the one core that is rounded away."""
+    """Owner and guest together do the most work, up to the core lost by rounding."""
 
     def together(lent: int) -> float:
         kept = (cores - lent) / cores

@@ -10,10 +10,10 @@ from unit.policies.snapshots import job, node, snapshot
 
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import JobId, NodeId
-from wattfold.coordinator.core.job import Assignment, JobKind, Share, SizeUnit
-from wattfold.coordinator.policies.backfill import EasyQueue
-from wattfold.coordinator.policies.fifo_easy import FifoEasy
-from wattfold.coordinator.policies.reservations import ConservativeQueue
+from wattfold.coordinator.core.model.job import Assignment, JobKind, Share, SizeUnit
+from wattfold.coordinator.policies.backfill.counts import EasyQueue
+from wattfold.coordinator.policies.backfill.reservations import ConservativeQueue
+from wattfold.coordinator.policies.fifo.policy import FifoEasy
 
 UNITS = 6
 JOBS = st.lists(
@@ -21,7 +21,7 @@ JOBS = st.lists(
         st.integers(0, 30),  # submission
         st.integers(1, UNITS),  # size
         st.integers(1, 12),  # estimate
-        st.integers(0, 12),  # how much shorter it runs
+        st.integers(0, 12),  # run time is shorter by
     ),
     min_size=1,
     max_size=25,
@@ -29,7 +29,7 @@ JOBS = st.lists(
 
 
 def run(jobs, queue, look=lambda queue, now: None):
-    """Starts of jobs under a queue, one event after the other."""
+    """Return the starts of jobs in a queue, processing one event after the other."""
     arrivals = sorted((submit, number) for number, (submit, *_) in enumerate(jobs))
     ends: list[tuple[int, int, int]] = []
     starts: dict[int, int] = {}
@@ -50,7 +50,7 @@ def run(jobs, queue, look=lambda queue, now: None):
 
 
 class ByDefinition:
-    """EASY as its authors wrote it, looked at anew in every pass; a job at its limit is gone."""
+    """EASY from its definition, recomputed in every pass. Jobs end at their limits."""
 
     def __init__(self, units: int) -> None:
         self.units = units
@@ -118,7 +118,7 @@ def test_conservative_keeps_every_promise(jobs):
 
 @given(JOBS)
 def test_conservative_with_exact_estimates_is_first_come_earliest_place(jobs):
-    """Nothing ends early, so the promise given on submission is the start."""
+    """No job ends early, so the planned start at submission is the actual start."""
     exact = [(submit, size, estimate, 0) for submit, size, estimate, _ in jobs]
     first: dict[int, int] = {}
 
@@ -137,7 +137,7 @@ NODE_JOBS = st.lists(
 
 @given(NODE_JOBS, st.integers(0, 6), st.floats(0, 400))
 def test_counting_decides_as_the_exact_search_does(rows, running, budget_w):
-    """One node that differs only in its curve sends the policy to the exact search."""
+    """A node that differs only in its power curve makes the policy use the exact search."""
     now_s = 50.0
     nodes = [node(f"n{k}", floor_w=10) for k in range(UNITS)]
     other = replace(nodes[-1].spec, curve=None)
@@ -181,7 +181,7 @@ def assignment(name: str, places: list[str], size: int) -> Assignment:
 
 @given(JOBS, st.lists(st.sampled_from([0.5, 1.0, 2.0]), min_size=25, max_size=25))
 def test_a_priority_is_a_place_in_the_queue(jobs, priorities):
-    """Those of one priority wait in order of submission."""
+    """Jobs of equal priority wait in order of submission."""
 
     class Ranked:
         def __init__(self, queue):

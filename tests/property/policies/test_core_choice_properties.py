@@ -1,4 +1,4 @@
-"""Distribution of cores on any machine: disjoint, stable, and siblings apart only where needed."""
+"""Distribution of cores on any machine: disjoint, stable, siblings separated only if needed."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import JobId
 from wattfold.contract.topology import CpuPlace, Topology
-from wattfold.coordinator.policies.core_choice import NodeCores, Want, choose, distribute
+from wattfold.coordinator.policies.placement.core_choice import NodeCores, Want, choose, distribute
 
 
 @st.composite
@@ -48,7 +48,7 @@ def test_distribution(machine, data):
         assert got <= usable
         assert got.isdisjoint(seen)
         seen |= got
-        # As few cores move as possible: none is exchanged.
+        # As few cores move as possible: no cores are exchanged.
         assert got <= want.held or want.held <= got
         assert len(got) <= want.size
     short = any(len(given_[w.job]) < w.size for w in wants)
@@ -71,5 +71,5 @@ def test_siblings_are_shared_with_another_job_only_without_other_room(machine, d
     else:
         assert alone <= got
     if not node.avoid:
-        # Of its own it leaves at most one core half used.
+        # At most one of its cores is half used.
         assert sum(not core <= got and not core.isdisjoint(got) for core in apart) <= 1

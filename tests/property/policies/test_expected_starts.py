@@ -1,4 +1,4 @@
-"""Expected starts against what happens, where all run as long as they are taken to."""
+"""Expected starts against actual starts, for jobs with exact estimates."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from hypothesis import strategies as st
 from unit.policies.snapshots import S, job, node, snapshot
 
 from wattfold.contract.ids import JobId
-from wattfold.coordinator.core.job import JobKind, SizeUnit
-from wattfold.coordinator.core.plan import JobView
-from wattfold.coordinator.policies.backfill import EasyQueue
-from wattfold.coordinator.policies.easy_search import STARTS_MAX
-from wattfold.coordinator.policies.fifo_easy import FifoEasy
+from wattfold.coordinator.core.model.job import JobKind, SizeUnit
+from wattfold.coordinator.core.model.plan import JobView
+from wattfold.coordinator.policies.backfill.counts import EasyQueue
+from wattfold.coordinator.policies.backfill.easy_search import STARTS_MAX
+from wattfold.coordinator.policies.fifo.policy import FifoEasy
 
 NODES = 6
 FCFS, EASY = FifoEasy(backfill=False), FifoEasy()
 
 
 def jobs(rng: random.Random, counted: bool) -> list[JobView]:
-    """Jobs that wait, on whole nodes alone or some on cores as well."""
+    """Waiting jobs, on whole nodes only or partly on cores."""
     found = []
     for number in range(rng.randint(2, STARTS_MAX)):
         whole = counted or rng.random() < 0.5
@@ -34,7 +34,7 @@ def jobs(rng: random.Random, counted: bool) -> list[JobView]:
 
 
 def course(policy: FifoEasy, waiting: list[JobView]) -> tuple[dict[str, int], list[dict[str, int]]]:
-    """When each job starts, ns, and what was told of starts in each round."""
+    """Return the start of each job, ns, and the starts that each round expected."""
     nodes = [node(f"n{i}") for i in range(NODES)]
     views = {view.job_id: view for view in waiting}
     ends: dict[JobId, int] = {}

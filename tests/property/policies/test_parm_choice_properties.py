@@ -14,24 +14,24 @@ from property.solvers.brute_force import best_objective
 from unit.policies.parm_tables import options_of
 
 from wattfold.coordinator.models.pass_model import APPLICATIONS, SizeUnit
-from wattfold.coordinator.policies.parm_choice import (
+from wattfold.coordinator.policies.parm.choice import (
     Ages,
     Choice,
-    Limits,
-    Offers,
+    OptionLimits,
+    OptionTable,
     Shared,
     Solving,
     assemble,
     choose,
     weights,
 )
-from wattfold.coordinator.policies.parm_options import Charge, NodeKind, Options
+from wattfold.coordinator.policies.parm.options import Charge, JobOptions, NodeKind
 
 W = 1_000_000
 EXACT = Solving(solver="lagrangian", gap=0.0, deadline_s=10.0)
 
 
-def random_options(rng: random.Random) -> Options:
+def random_options(rng: random.Random) -> JobOptions:
     profile = replace(
         rng.choice(list(APPLICATIONS.values())),
         average_parallelism=rng.uniform(1, 12),
@@ -45,7 +45,7 @@ def random_options(rng: random.Random) -> Options:
     return options_of(profile, sizes, [cap * W for cap in caps], sizes[0], charge)
 
 
-Situation = tuple[list[Options], "np.ndarray[tuple[int, ...], np.dtype[np.float64]]", list[bool]]
+Situation = tuple[list[JobOptions], "np.ndarray[tuple[int, ...], np.dtype[np.float64]]", list[bool]]
 
 
 def situation(seed: int) -> Situation:
@@ -65,7 +65,7 @@ def situation(seed: int) -> Situation:
     return jobs, weight, [rng.random() < 0.2 for _ in jobs]
 
 
-def used(jobs: list[Options], choice: Choice) -> tuple[int, int]:
+def used(jobs: list[JobOptions], choice: Choice) -> tuple[int, int]:
     taken = [
         (job, pick) for job, pick in zip(jobs, choice.picks.tolist(), strict=True) if pick >= 0
     ]
@@ -77,12 +77,12 @@ def used(jobs: list[Options], choice: Choice) -> tuple[int, int]:
 @given(seed=st.integers(0, 10**6), units=st.integers(0, 20), power_w=st.integers(0, 900))
 def test_the_choice_is_the_best_of_all(seed: int, units: int, power_w: int) -> None:
     jobs, weight, must_run = situation(seed)
-    limits = Limits(units=units, power_uw=power_w * W)
+    limits = OptionLimits(units=units, power_uw=power_w * W)
     if len(jobs) > 1:
         limits = replace(limits, shared=(Shared(jobs=(0, len(jobs) - 1), units_max=5),))
-    best = best_objective(assemble(Offers.of(jobs), weight, must_run, limits))
+    best = best_objective(assemble(OptionTable.of(jobs), weight, must_run, limits))
     offered = [job.efficient for job in jobs]
-    out = choose(Offers.of(offered), weight, must_run, limits, EXACT)
+    out = choose(OptionTable.of(offered), weight, must_run, limits, EXACT)
     assert out.usable == (best is not None)
     if best is None:
         return
@@ -97,9 +97,9 @@ def test_the_choice_is_the_best_of_all(seed: int, units: int, power_w: int) -> N
 @given(seed=st.integers(0, 10**6), units=st.integers(5, 25), power_w=st.integers(100, 900))
 def test_the_reference_solver_agrees(seed: int, units: int, power_w: int) -> None:
     jobs, weight, must_run = situation(seed)
-    limits = Limits(units=units, power_uw=power_w * W)
-    ours = choose(Offers.of([job.efficient for job in jobs]), weight, must_run, limits, EXACT)
-    theirs = choose(Offers.of(jobs), weight, must_run, limits, replace(EXACT, solver="glpk"))
+    limits = OptionLimits(units=units, power_uw=power_w * W)
+    ours = choose(OptionTable.of([job.efficient for job in jobs]), weight, must_run, limits, EXACT)
+    theirs = choose(OptionTable.of(jobs), weight, must_run, limits, replace(EXACT, solver="glpk"))
     assert ours.usable == theirs.usable
     if ours.usable:
         assert ours.solution.objective == pytest.approx(theirs.solution.objective, rel=2e-6)
@@ -114,8 +114,10 @@ def test_the_reference_solver_agrees(seed: int, units: int, power_w: int) -> Non
 )
 def test_more_is_never_worth_less(seed: int, power_w: int, more_w: int, more_units: int) -> None:
     jobs, weight, must_run = situation(seed)
-    little = Limits(units=10, power_uw=power_w * W)
-    much = Limits(units=10 + more_units, power_uw=(power_w + more_w) * W)
-    before, after = (choose(Offers.of(jobs), weight, must_run, to, EXACT) for to in (little, much))
+    little = OptionLimits(units=10, power_uw=power_w * W)
+    much = OptionLimits(units=10 + more_units, power_uw=(power_w + more_w) * W)
+    before, after = (
+        choose(OptionTable.of(jobs), weight, must_run, to, EXACT) for to in (little, much)
+    )
     assert after.usable or not before.usable
     assert after.solution.objective >= before.solution.objective * (1 - 1e-6)

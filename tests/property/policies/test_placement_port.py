@@ -1,4 +1,4 @@
-"""The service chooses whole nodes as a pool does: one port, whoever knows which are free."""
+"""The service and the pool choose the same whole nodes through one port."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from unit.policies.snapshots import faults, held, job, node, snapshot
 from wattfold.contract.ids import NodeId
 from wattfold.coordinator.adapters.beside import Beside
 from wattfold.coordinator.adapters.placing import PlacementSettings, Placing, placing
-from wattfold.coordinator.core.job import Assignment, JobKind, Share, SizeUnit
-from wattfold.coordinator.core.plan import Snapshot
+from wattfold.coordinator.core.model.job import Assignment, JobKind, Share, SizeUnit
+from wattfold.coordinator.core.model.plan import Snapshot
 from wattfold.coordinator.policies import registry
-from wattfold.coordinator.policies.node_selection.choice import STATELESS
-from wattfold.coordinator.policies.node_selection.selector import Strategy, joined
-from wattfold.coordinator.policies.node_selection.strategies import node_selector
-from wattfold.coordinator.policies.placement import Room
+from wattfold.coordinator.policies.placement.choice import STATELESS
+from wattfold.coordinator.policies.placement.selector import Strategy, joined
+from wattfold.coordinator.policies.placement.strategies import node_selector
+from wattfold.coordinator.policies.resources.room import Room
 
 SIDES = (4, 3, 2)
 COUNT = math.prod(SIDES)
@@ -35,7 +35,7 @@ def place_of(number: int) -> tuple[int, ...]:
 
 
 def placed(seen: Snapshot, strategy: Strategy) -> Snapshot:
-    """As the service tells its policies of it."""
+    """The snapshot with the node order that the service adds for its policies."""
     chosen = PlacementSettings(strategy=strategy, torus=SIDES)
     found = placing(chosen, [(name, place_of(number)) for number, name in enumerate(NAMES)])
     return Beside(placing=found).told(seen)
@@ -49,7 +49,7 @@ def numbers(shares: tuple[Share, ...]) -> list[int]:
 @settings(max_examples=examples(60))
 @given(seed=st.integers(0, 10**9))
 def test_a_room_gives_the_nodes_that_a_pool_gives(strategy: Strategy, seed: int) -> None:
-    """Whatever came and went before, in whatever order the service lists its nodes."""
+    """After any earlier allocations, and for any order of the nodes in the service."""
     rng = random.Random(seed)
     views = [node(name) for name in NAMES]
     if strategy is not Strategy.FIRST:
@@ -92,9 +92,9 @@ SERVICE = [entry for entry in registry.entries() if entry.variant.service is not
     ],
 )
 def test_every_policy_starts_jobs_on_the_nodes_of_the_strategy(
-    entry: registry.Entry, strategy: Strategy, given: list[int]
+    entry: registry.RegisteredPolicy, strategy: Strategy, given: list[int]
 ) -> None:
-    """Nodes 0, 2 and 7 are taken: 1 is free between two, then come 3 to 6, then 8 and on."""
+    """Nodes 0, 2 and 7 are taken: 1 is free between two, followed by 3 to 6, then 8 and up."""
     views = [node(name) for name in NAMES]
     taken = [
         job(f"r{number}", 1, 1, current=alone(number), started_s=0, **WHOLE) for number in (0, 2, 7)

@@ -1,4 +1,4 @@
-"""The plain rules as policies, and as plans that those of `constraint` are compared with."""
+"""The plain rules as policies, and as the plans that `constraint` compares itself with."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from unit.policies.snapshots import S, held, job, node, snapshot
 
-from wattfold.coordinator.core.job import JobKind, SizeUnit
-from wattfold.coordinator.core.plan import JobView
-from wattfold.coordinator.policies.pbs import Pbs
+from wattfold.coordinator.core.model.job import JobKind, SizeUnit
+from wattfold.coordinator.core.model.plan import JobView
+from wattfold.coordinator.policies.fifo.pbs import Pbs
 from wattfold.coordinator.solvers.lists.arrays import arrays_of
 from wattfold.coordinator.solvers.lists.planner import baselines
 from wattfold.coordinator.solvers.lists.problem import (
-    Job,
-    Node,
+    NodePart,
     Option,
-    Part,
-    Problem,
+    ProblemJob,
+    ProblemNode,
+    QueueProblem,
     Running,
     Shape,
 )
-from wattfold.coordinator.solvers.lists.reference import Lists
+from wattfold.coordinator.solvers.lists.reference import ReferenceLists
 
 NODES, NOW_S = 4, 50
 Asked = tuple[int, int, int]
@@ -48,7 +48,7 @@ def whole(name: str, size: int, time_s: int, **fields: object) -> JobView:
 def test_what_a_rule_starts_now_is_what_its_plan_has_start_now(
     order: str, runs: list[int], queue: list[Asked]
 ) -> None:
-    """Where whole like nodes are counted, so that it is no matter which of them are chosen."""
+    """With counted whole nodes that are identical, so the choice of nodes does not matter."""
     views = [
         whole(f"r{i}", 1, end_s, current=held(f"r{i}", f"n{i}:0-3"), started_s=0)
         for i, end_s in enumerate(runs)
@@ -57,14 +57,16 @@ def test_what_a_rule_starts_now_is_what_its_plan_has_start_now(
     seen = snapshot([node(f"n{i}") for i in range(NODES)], views, now_s=NOW_S)
     plan = Pbs(order=order).propose(seen, seen.now_ns, 1.0)
     started = {a.job_id for a in plan.assignments if not a.job_id.startswith("r")}
-    problem = Problem(
+    problem = QueueProblem(
         now_ns=NOW_S * S,
-        nodes=(Node((NODES,)),),
+        nodes=(ProblemNode((NODES,)),),
         shapes=tuple(Shape(1, (size,)) for size, _, _ in queue),
-        jobs=tuple(Job(i, i, (Option(t * S),), s * S, 1) for i, (_, t, s) in enumerate(queue)),
-        running=tuple(Running((Part(0, (1,)),), 0, end_s * S) for end_s in runs),
+        jobs=tuple(
+            ProblemJob(i, i, (Option(t * S),), s * S, 1) for i, (_, t, s) in enumerate(queue)
+        ),
+        running=tuple(Running((NodePart(0, (1,)),), 0, end_s * S) for end_s in runs),
     )
     arrays = arrays_of(problem)
-    (rule,) = [r for r in baselines(Lists(arrays), arrays) if r.maker == f"pbs-{order}"]
+    (rule,) = [r for r in baselines(ReferenceLists(arrays), arrays) if r.maker == f"pbs-{order}"]
     starts = rule.schedule.starts_ns.tolist()
     assert {str(i) for i, at in enumerate(starts) if at == problem.now_ns} == started

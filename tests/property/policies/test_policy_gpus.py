@@ -1,4 +1,4 @@
-"""Policies on sites with GPUs, charged from floors to levels; and what PARM chooses."""
+"""Policies on sites with GPUs, charged from floors to levels, and the choices of PARM."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from unit.policies.snapshots import S, W, faults, job, snapshot
 from unit.policies.training_jobs import V100, gpu_node, training
 
 from wattfold.contract.ids import JobId
-from wattfold.coordinator.core.charge import assigned_uw
-from wattfold.coordinator.core.job import JobKind, SizeUnit
-from wattfold.coordinator.core.levels import Levels
-from wattfold.coordinator.core.plan import JobView, NodeView, Policy, Snapshot
+from wattfold.coordinator.core.model.job import JobKind, SizeUnit
+from wattfold.coordinator.core.model.levels import Levels
+from wattfold.coordinator.core.model.plan import JobView, NodeView, Policy, Snapshot
+from wattfold.coordinator.core.power.charge import assigned_uw
 from wattfold.coordinator.models.gpu_curve import GpuCurve
-from wattfold.coordinator.policies.conservative import Conservative
-from wattfold.coordinator.policies.constraint import Constraint
-from wattfold.coordinator.policies.easy_uniform import EasyUniform
-from wattfold.coordinator.policies.equipartition import Equipartition
-from wattfold.coordinator.policies.fifo_easy import FifoEasy
-from wattfold.coordinator.policies.parm import Parm
-from wattfold.coordinator.policies.parm_settings import Variant
-from wattfold.coordinator.policies.rounds import Rounds, planned
-from wattfold.coordinator.policies.scheduler import Scheduled
+from wattfold.coordinator.policies.constraint.policy import Constraint
+from wattfold.coordinator.policies.driver.rounds import Rounds, planned
+from wattfold.coordinator.policies.equipartition.policy import Equipartition
+from wattfold.coordinator.policies.fifo.conservative import Conservative
+from wattfold.coordinator.policies.fifo.easy_uniform import EasyUniform
+from wattfold.coordinator.policies.fifo.policy import FifoEasy
+from wattfold.coordinator.policies.parm.policy import Parm
+from wattfold.coordinator.policies.parm.settings import ParmVersion
+from wattfold.coordinator.policies.port import Scheduled
 
 POLICIES: list[Policy] = [
     FifoEasy(),
@@ -45,7 +45,7 @@ POLICIES: list[Policy] = [
 
 @dataclass
 class GpuWorld(World):
-    """A world some of whose nodes have GPUs, and jobs that ask for them, at levels or without."""
+    """A world with GPUs in some nodes, and jobs that request GPUs with or without levels."""
 
     budget_w: float = 700.0
 
@@ -101,7 +101,7 @@ def test_plans_with_gpus_are_sound_and_do_not_depend_on_what_is_kept(
 
 
 def small_site(seed: int) -> Snapshot:
-    """A few nodes with GPUs of one model, jobs on GPUs or without, some of them trainings."""
+    """A few nodes with GPUs of one model, jobs with and without GPUs, and training jobs."""
     rng = random.Random(seed)
     nodes = [gpu_node(f"n{number}") for number in range(rng.randint(1, 2))]
     jobs: list[JobView] = []
@@ -132,7 +132,9 @@ def small_site(seed: int) -> Snapshot:
 
 
 def exact(levels: int) -> Parm:
-    return Parm(variant=Variant.WSE, gap=0.0, solver="lagrangian", gpu_levels=levels, levels_max=2)
+    return Parm(
+        variant=ParmVersion.WSE, gap=0.0, solver="lagrangian", gpu_levels=levels, levels_max=2
+    )
 
 
 @settings(max_examples=examples(60))
@@ -177,7 +179,7 @@ def test_parm_runs_two_jobs_at_lower_levels_where_one_fits_at_the_greatest() -> 
 
 
 def test_the_fitted_curve_decides_and_work_that_waits_for_its_host_goes_lower() -> None:
-    """Two jobs of the same time; power for one of them at the greatest limit."""
+    """Two jobs of equal run time, with power for only one of them at the maximum limit."""
     nodes = [gpu_node("n0")]
     host_bound = GpuCurve(static_w=40, full_w=240, knee=0.84, beta=0.95)
     jobs = [

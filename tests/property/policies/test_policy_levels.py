@@ -1,4 +1,4 @@
-"""Policies on sites with DRAM zones and jobs that ask for levels: nothing above the budget."""
+"""Policies on sites with DRAM zones and jobs that request levels never exceed the budget."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from property.policies.worlds import World
 from unit.policies.snapshots import DRAM_CAP_W, S, W, job, node, snapshot, with_dram
 
 from wattfold.contract.ids import JobId
-from wattfold.coordinator.core.charge import assigned_uw, dram_range_uw
-from wattfold.coordinator.core.job import Assignment, SizeUnit
-from wattfold.coordinator.core.levels import Levels
-from wattfold.coordinator.core.plan import Policy
+from wattfold.coordinator.core.model.job import Assignment, SizeUnit
+from wattfold.coordinator.core.model.levels import Levels
+from wattfold.coordinator.core.model.plan import Policy
+from wattfold.coordinator.core.power.charge import assigned_uw, dram_range_uw
 from wattfold.coordinator.models.pass_model import APPLICATIONS
-from wattfold.coordinator.policies.easy_uniform import EasyUniform
-from wattfold.coordinator.policies.equipartition import Equipartition
-from wattfold.coordinator.policies.fifo_easy import FifoEasy
-from wattfold.coordinator.policies.parm import Parm
-from wattfold.coordinator.policies.parm_dram import DramChoice
-from wattfold.coordinator.policies.rounds import Rounds, planned
-from wattfold.coordinator.policies.scheduler import Scheduled
+from wattfold.coordinator.policies.driver.rounds import Rounds, planned
+from wattfold.coordinator.policies.equipartition.policy import Equipartition
+from wattfold.coordinator.policies.fifo.easy_uniform import EasyUniform
+from wattfold.coordinator.policies.fifo.policy import FifoEasy
+from wattfold.coordinator.policies.parm.dram import DramChoice
+from wattfold.coordinator.policies.parm.policy import Parm
+from wattfold.coordinator.policies.port import Scheduled
 
 DRAM = DramChoice.of(3, 8.0, 10.0)
 POLICIES = [
@@ -40,7 +40,7 @@ POLICIES = [
 
 @dataclass
 class LevelledWorld(World):
-    """A world whose nodes have DRAM zones, not always the same, and jobs that ask for levels."""
+    """A world whose nodes have DRAM zones, not always identical, and jobs that request levels."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -88,7 +88,7 @@ def test_plans_with_levels_fit_and_do_not_depend_on_what_is_kept(
 
 @pytest.mark.parametrize("policy", [*POLICIES[::2], EasyUniform()], ids=lambda policy: policy.name)
 def test_a_level_above_the_standing_cap_takes_power_from_starts(policy: Policy) -> None:
-    """Two nodes at their floors, and power for the DRAM of one job only."""
+    """Two nodes at their floors, and power for the DRAM of only one job."""
     nodes = [with_dram(node(f"n{i}"), (4, 12)) for i in range(2)]
     fixed_w = sum(view.fixed_uw for view in nodes) / W
     asks = {"levels": Levels(dram_uw=12 * W), "unit": SizeUnit.NODES, "cap_uw": 16 * W}
@@ -99,7 +99,7 @@ def test_a_level_above_the_standing_cap_takes_power_from_starts(policy: Policy) 
 
 
 def test_parm_gives_the_watts_of_idle_memory_to_the_cores() -> None:
-    """The lowest DRAM level for a code that hardly needs memory, the standing one for another."""
+    """A code that hardly needs memory gets the lowest DRAM level; another gets the default cap."""
     nodes = [with_dram(node("n0"), (4, 18))]
     nodes = [replace(view, fixed_uw=view.fixed_uw + 12 * W, dram_cap_uw=18 * W) for view in nodes]
     policy = Parm(dram_choice=DramChoice.of(5, 8.0, 10.0))

@@ -1,4 +1,4 @@
-"""Policies on random machines and jobs: optimal where that can be tried out, always valid."""
+"""Policies on random machines and jobs: always valid, and optimal in small cases."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 from property.policies.easy_reference import Request, easy
 from unit.policies.snapshots import S, W, faults, held, job, node, sizes, snapshot
 
-from wattfold.coordinator.core.job import Assignment, JobKind, SizeUnit
-from wattfold.coordinator.core.plan import JobView, NodeView, Policy, Snapshot
-from wattfold.coordinator.core.spread import Spread
+from wattfold.coordinator.core.model.job import Assignment, JobKind, SizeUnit
+from wattfold.coordinator.core.model.plan import JobView, NodeView, Policy, Snapshot
+from wattfold.coordinator.core.model.spread import Spread
 from wattfold.coordinator.models.pass_model import APPLICATIONS
-from wattfold.coordinator.policies.fifo_easy import FifoEasy
-from wattfold.coordinator.policies.parm import Parm, Variant
-from wattfold.coordinator.policies.placement import Room, takes_whole_nodes
+from wattfold.coordinator.policies.fifo.policy import FifoEasy
+from wattfold.coordinator.policies.parm.policy import Parm, ParmVersion
+from wattfold.coordinator.policies.resources.room import Room, takes_whole_nodes
 
 PROFILES = list(APPLICATIONS.values())
 
@@ -56,7 +56,7 @@ def whole_node_jobs(rng: random.Random, nodes: int) -> list[JobView]:
 
 
 def best_value(seen: Snapshot, policy: Parm) -> float:
-    """Eq. 1-8 tried out over all choices, written from the equations and not from the code."""
+    """Best value of Eq. 1-8 over all choices, written from the equations and not from the code."""
     nodes = len(seen.nodes)
     least_w = seen.nodes[0].spec.package_floor_uw / W
     greatest_w = seen.nodes[0].spec.package_max_uw / W
@@ -74,7 +74,7 @@ def best_value(seen: Snapshot, policy: Parm) -> float:
         counts = list(range(view.spec.size_min, min(view.spec.size_max, nodes) + 1))
         if view.current is not None:
             counts = [view.current.size]
-        elif policy.variant is Variant.NOMM:
+        elif policy.variant is ParmVersion.NOMM:
             counts = counts[:1]
         slowest_s = profile.time_s(view.spec.size_min, caps[0])
         waited_s = (seen.now_ns - view.submitted_ns) / S
@@ -97,10 +97,10 @@ def best_value(seen: Snapshot, policy: Parm) -> float:
     seed=st.integers(0, 10**6),
     nodes=st.integers(1, 3),
     spare_w=st.floats(0, 120),
-    variant=st.sampled_from(Variant),
+    variant=st.sampled_from(ParmVersion),
 )
 def test_parm_finds_the_optimum_of_the_paper(
-    seed: int, nodes: int, spare_w: float, variant: Variant
+    seed: int, nodes: int, spare_w: float, variant: ParmVersion
 ) -> None:
     rng = random.Random(seed)
     jobs = whole_node_jobs(rng, nodes)
@@ -110,7 +110,7 @@ def test_parm_finds_the_optimum_of_the_paper(
     policy = Parm(variant=variant, levels_max=4, gap=0.0)
     out = policy.propose(seen, seen.now_ns, 5.0)
     assert faults(out, seen) == []
-    # Eq. 5 of the reference is in watts as floats; the code sums integers.
+    # Eq. 5 of the reference uses floats in watts; the code sums integers.
     assert out.objective == pytest.approx(best_value(seen, policy), rel=1e-6)
     for assignment in out.assignments:
         view = next(v for v in jobs if v.job_id == assignment.job_id)
@@ -151,7 +151,7 @@ def random_requests(rng: random.Random) -> dict[str, Any]:
 
 
 def in_units(rng: random.Random, view: JobView) -> JobView:
-    """The same job, of units instead of cores."""
+    """The same job, counted in units instead of cores."""
     spec = replace(
         view.spec,
         unit=SizeUnit.UNITS,
@@ -205,11 +205,11 @@ def random_job(rng: random.Random, units: random.Random, name: str, room: Room) 
 
 
 def random_snapshot(seed: int) -> Snapshot:
-    """A machine whose running jobs fit their budget, as the core's always do."""
+    """A machine whose running jobs fit the budget, as in the core."""
     rng = random.Random(seed)
     machine = random_machine(rng)
     room = Room(machine, 0)
-    units = random.Random(seed + 1)  # Of its own, so that other jobs stay as they are.
+    units = random.Random(seed + 1)  # A separate generator, so that other jobs stay the same.
     jobs = [random_job(rng, units, f"j{i}", room) for i in range(rng.randint(0, 8))]
     fixed_uw = sum(view.fixed_uw for view in machine)
     spare_w = rng.choice([0, 5, 40, 500])
@@ -225,8 +225,8 @@ def random_snapshot(seed: int) -> Snapshot:
 POLICIES: list[Policy] = [
     Parm(),
     Parm(solver="greedy", resize_interval_ns=0),
-    Parm(variant=Variant.NOSE, solver="greedy"),
-    Parm(variant=Variant.NOMM, solver="greedy"),
+    Parm(variant=ParmVersion.NOSE, solver="greedy"),
+    Parm(variant=ParmVersion.NOMM, solver="greedy"),
     FifoEasy(),
     FifoEasy(size="min"),
     FifoEasy(backfill=False),
@@ -235,7 +235,7 @@ POLICIES: list[Policy] = [
 
 @settings(max_examples=examples(400))
 @given(seed=st.integers(0, 10**9), policy=st.sampled_from(POLICIES))
-# A level below the floor of some of the nodes that the job was put on.
+# A level below the floor of some of the nodes of the job.
 @example(seed=2280518, policy=Parm())
 def test_every_plan_can_be_made_real(seed: int, policy: Policy) -> None:
     seen = random_snapshot(seed)

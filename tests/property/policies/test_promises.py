@@ -1,4 +1,4 @@
-"""A promised start is never delayed by jobs that come later, whoever makes the next plan."""
+"""A planned start is never delayed by later jobs, whichever scheduler makes the next plan."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from hypothesis import strategies as st
 from unit.policies.snapshots import S, faults, job, node, snapshot
 
 from wattfold.contract.ids import JobId, NodeId
-from wattfold.coordinator.core.charge import assigned_on_uw
-from wattfold.coordinator.core.job import JobKind, Share, SizeUnit
-from wattfold.coordinator.core.plan import JobView, Plan, Snapshot
-from wattfold.coordinator.core.promise import Promise
-from wattfold.coordinator.core.queue import Queue
-from wattfold.coordinator.core.reservation import Reservation
-from wattfold.coordinator.policies.conservative import Conservative
-from wattfold.coordinator.policies.promises import LAG_NS
-from wattfold.coordinator.policies.rounds import Rounds
+from wattfold.coordinator.core.model.job import JobKind, Share, SizeUnit
+from wattfold.coordinator.core.model.plan import JobView, Plan, Snapshot
+from wattfold.coordinator.core.model.promise import Promise
+from wattfold.coordinator.core.model.queue import Queue
+from wattfold.coordinator.core.model.reservation import Reservation
+from wattfold.coordinator.core.power.charge import assigned_on_uw
+from wattfold.coordinator.policies.backfill.promises import LAG_NS
+from wattfold.coordinator.policies.driver.rounds import Rounds
+from wattfold.coordinator.policies.fifo.conservative import Conservative
 
 NODES = 5
 GIB = 2**30
@@ -29,10 +29,10 @@ GIB = 2**30
 
 @dataclass
 class Course:
-    """A site on which jobs come, start as planned, perhaps late, and end when expected or before.
+    """A site where jobs arrive, start as planned, perhaps late, and end when expected or earlier.
 
-    ``kinds`` of nodes and jobs: counted ones, cores as well, or all that there is. Rounds are made
-    anew now and then, as after the loss of a worker.
+    ``kinds`` selects nodes and jobs: counted nodes, jobs on cores too, or all kinds. Some rounds
+    start from scratch, as after the loss of a worker.
     """
 
     rng: random.Random
@@ -50,7 +50,7 @@ class Course:
     queues: tuple[Queue, ...] = ()
     gone: list[JobId] = field(default_factory=list)
     away: frozenset[NodeId] = frozenset()
-    """Nodes that do not answer for a moment."""
+    """Nodes that are temporarily unreachable."""
 
     def __post_init__(self) -> None:
         unlike: list[dict[str, Any]] = [{}]
@@ -83,7 +83,7 @@ class Course:
         return view
 
     def reserve(self) -> None:
-        """A window in a time that nobody has been promised anything in."""
+        """Add a window after all planned starts."""
         latest = [promise.start_ns for promise in self.promises.values()]
         begin_ns = max([self.now_ns, *latest, *self.ends_ns.values()]) + 3000 * S
         nodes = tuple(NodeId(f"n{i}") for i in self.rng.sample(range(NODES), 2))
@@ -92,7 +92,7 @@ class Course:
         self.reservations.append(replace(made, maintenance=True))
 
     def pass_time(self) -> None:
-        """On to the next end of a job or a window, or to before it."""
+        """Advance to the next end of a job or a window, or stay before it."""
         if self.rng.random() < 0.7:
             overs = [one.end_ns for one in self.reservations if one.end_ns > self.now_ns]
             next_ns = min([*self.ends_ns.values(), *overs], default=0)
@@ -100,7 +100,7 @@ class Course:
         self.end_due()
 
     def end_due(self) -> None:
-        """Jobs end that are to, and some others."""
+        """End the due jobs and some others."""
         for job_id, end_ns in sorted(self.ends_ns.items()):
             if end_ns <= self.now_ns or self.rng.random() < 0.05:
                 self._end(job_id)
@@ -162,7 +162,7 @@ class Course:
         for started in plan.assignments:
             view = self.views[started.job_id]
             if view.current is None:
-                # Its processes are there a moment later.
+                # Its processes start a moment later.
                 began_ns = self.now_ns + self.rng.choice([0, S // 20, 2 * S])
                 self.started_ns[view.job_id] = self.now_ns
                 self.views[view.job_id] = replace(view, current=started, started_ns=began_ns)
@@ -170,7 +170,7 @@ class Course:
                 self.ends_ns[view.job_id] = began_ns + takes_ns
 
     def step(self) -> None:
-        """Time passes, jobs come, and a round is planned."""
+        """Let time pass, submit jobs, and plan a round."""
         self.pass_time()
         for _ in range(self.rng.choice([0, 0, 1, 1, 2])):
             self.submit()
@@ -179,7 +179,7 @@ class Course:
 
 
 def broken(course: Course, before: dict[JobId, Promise]) -> list[str]:
-    """Promises of before the round that its plan does not keep, beyond the lag."""
+    """Return earlier planned starts that the new plan violates by more than the lag."""
     found = []
     for job_id, promise in before.items():
         start_ns = course.started_ns.get(job_id)
@@ -212,7 +212,7 @@ def test_no_promise_is_ever_delayed_by_what_comes_later(
 @settings(max_examples=examples(60))
 @given(seed=st.integers(0, 10**9))
 def test_nodes_that_do_not_answer_for_a_moment_move_no_promise(kinds: str, seed: int) -> None:
-    """As after a restart of the coordinator, when it has not heard of all of them yet."""
+    """As after a restart of the coordinator, before all nodes have reported."""
     course = Course(random.Random(seed), kinds, Conservative())
     for _ in range(15):
         course.step()
@@ -234,8 +234,8 @@ def test_nodes_that_do_not_answer_for_a_moment_move_no_promise(kinds: str, seed:
 @pytest.mark.parametrize("kinds", ["counted", "cores", "all"])
 @settings(max_examples=examples(60))
 @given(seed=st.integers(0, 10**9))
-@example(seed=446)  # Power never feeds it, and what it misses besides is somebody's now.
-@example(seed=2597)  # A promise for the end of a window.
+@example(seed=446)  # The budget never feeds it, and its other resources now belong to other jobs.
+@example(seed=2597)  # A planned start at the end of a window.
 def test_every_job_that_waits_is_promised_a_start_and_starts_by_then(kinds: str, seed: int) -> None:
     course = Course(random.Random(seed), kinds, Conservative())
     never: set[JobId] = set()
@@ -249,7 +249,7 @@ def test_every_job_that_waits_is_promised_a_start_and_starts_by_then(kinds: str,
             break
         ends_ns = [*course.ends_ns.values(), *(one.end_ns for one in course.reservations)]
         course.now_ns = min((ns for ns in ends_ns if ns > course.now_ns), default=course.now_ns)
-        # A round at every end: what is promised for one is not looked at later.
+        # A round at every end, because some planned starts coincide with it.
         course.end_due()
         course.plan()
     assert course.views.keys() <= never

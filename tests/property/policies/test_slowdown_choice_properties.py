@@ -1,4 +1,4 @@
-"""The choice of mates against all combinations there are."""
+"""The choice of mates against all combinations."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from wattfold.coordinator.policies.slowdown_driven_choice import (
+from wattfold.coordinator.policies.slowdown_driven.choice import (
     INFINITE,
     Guest,
     Lender,
-    Limits,
+    MateEnd,
+    MateLimits,
     later,
     penalty,
     select,
@@ -52,15 +53,24 @@ guests = st.builds(
 )
 
 
+READINGS = st.sampled_from(list(MateEnd))
+
+
+def ends_for(mate: Lender, guest: Guest, given: int, limits: MateLimits) -> int:
+    """Latest end of a mate for its guest to end before it, in both readings of the paper."""
+    after = limits.mate_end is MateEnd.AFTER
+    return mate.ends + later(mate, guest, given) if after else mate.ends
+
+
 def exhaustive(
     guest: Guest,
     able: list[Lender],
-    limits: Limits,
+    limits: MateLimits,
     free: int,
     latest: int | None,
     banned: frozenset[int],
 ) -> float | None:
-    """The least impact of any set of mates, straight from the constraints."""
+    """Minimum impact of any set of mates, directly from the constraints."""
     best: float | None = None
     for count in range(1, limits.mates + 1):
         for mates in combinations(able, count):
@@ -75,9 +85,9 @@ def exhaustive(
                 continue
             if banned.issuperset(one.job for one in mates):
                 continue
-            # Fewer cores than a combination could have only make it end later.
+            # Fewer cores than a combination could provide only delay its end.
             takes = takes_on(guest, most)
-            if any(NOW + takes > one.ends + later(one, guest, most) for one in mates):
+            if any(NOW + takes > ends_for(one, guest, most, limits) for one in mates):
                 continue
             if latest is not None and NOW + takes >= latest:
                 continue
@@ -90,6 +100,7 @@ def exhaustive(
     guest=guests,
     able=lenders,
     most=st.sampled_from([2.0, 5.0, 10.0, INFINITE]),
+    mate_end=READINGS,
     mates=st.integers(1, 4),
     free=st.integers(0, 3),
     latest=st.none() | st.integers(NOW, NOW + 250),
@@ -99,12 +110,13 @@ def test_without_a_limit_to_those_looked_at_nothing_is_better(
     guest: Guest,
     able: list[Lender],
     most: float,
+    mate_end: MateEnd,
     mates: int,
     free: int,
     latest: int | None,
     banned: frozenset[int],
 ) -> None:
-    limits = Limits(most_slowdown=most, mates=mates)
+    limits = MateLimits(most_slowdown=most, mates=mates, mate_end=mate_end)
     spare = min(free, guest.nodes - 1)
     pick = select(
         guest,
@@ -126,24 +138,25 @@ def test_without_a_limit_to_those_looked_at_nothing_is_better(
     assert all(guest.least <= pick.cores <= one.lends for one in chosen)
     assert all(penalty(one, guest) < most for one in chosen)
     assert pick.takes == takes_on(guest, pick.cores)
-    ends = [one.ends + later(one, guest, pick.cores) for one in chosen]
+    ends = [ends_for(one, guest, pick.cores, limits) for one in chosen]
     assert all(NOW + pick.takes <= ends_so for ends_so in ends)
     assert latest is None or NOW + pick.takes < latest
 
 
 @settings(max_examples=examples(200))
-@given(guest=guests, able=lenders, looked_at=st.integers(1, 6))
+@given(guest=guests, able=lenders, looked_at=st.integers(1, 6), mate_end=READINGS)
 def test_those_looked_at_are_the_first_by_penalty(
-    guest: Guest, able: list[Lender], looked_at: int
+    guest: Guest, able: list[Lender], looked_at: int, mate_end: MateEnd
 ) -> None:
-    """All lend alike, so that the first by penalty are the same for all combinations."""
+    """All mates lend equally, so all combinations have the same first mates by penalty."""
     able = [one._replace(lends=guest.cores) for one in able]
     guest = guest._replace(serial_ppm=0)
     able = [one._replace(serial_ppm=0) for one in able]
-    inside = [one for one in able if NOW + guest.asked <= one.ends + guest.asked]
+    limits = MateLimits(most_slowdown=INFINITE, looked_at=looked_at, mate_end=mate_end)
+    ends = NOW + guest.asked
+    inside = [one for one in able if ends <= ends_for(one, guest, guest.cores, limits)]
     inside = [one for one in inside if one.nodes <= guest.nodes]
     first = sorted(inside, key=lambda one: (penalty(one, guest), one.job))[:looked_at]
-    limits = Limits(most_slowdown=INFINITE, looked_at=looked_at)
     pick = select(guest, able, NOW, limits)
     best = exhaustive(guest, first, limits, 0, None, frozenset())
     assert (pick is None) == (best is None)

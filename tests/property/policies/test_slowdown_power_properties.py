@@ -1,4 +1,4 @@
-"""Slowdown-driven and power, over sites on which anything happens: what no setting may break."""
+"""Slowdown-driven and power, over random sites: properties that hold for every setting."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from hypothesis import strategies as st
 from property.policies.worlds import World
 from unit.policies.snapshots import S, W, held, job, node, snapshot
 
-from wattfold.coordinator.core.charge import assigned_uw
-from wattfold.coordinator.core.job import Assignment, CoreSharing, JobKind, SizeUnit
-from wattfold.coordinator.core.plan import Plan, Snapshot
-from wattfold.coordinator.policies.slowdown_driven import SlowdownDriven
-from wattfold.coordinator.policies.slowdown_driven_rules import Power
+from wattfold.coordinator.core.model.job import Assignment, CoreSharing, JobKind, SizeUnit
+from wattfold.coordinator.core.model.plan import Plan, Snapshot
+from wattfold.coordinator.core.power.charge import assigned_uw
+from wattfold.coordinator.policies.slowdown_driven.policy import SlowdownDriven
+from wattfold.coordinator.policies.slowdown_driven.rules import PowerSharing
 
 AMPLE_W = 1e6
 
 
 class Sharers(World):
-    """Most of those submitted share, and ask for all they can have."""
+    """Most submitted jobs share and request the maximum size."""
 
     def submit(self) -> None:
         super().submit()
@@ -53,7 +53,7 @@ def power_uw(seen: Snapshot, assignments: list[Assignment]) -> int:
     return sum(assigned_uw(one, specs) for one in assignments)
 
 
-def planned(seen: Snapshot, power: Power, **more: object) -> Plan:
+def planned(seen: Snapshot, power: PowerSharing, **more: object) -> Plan:
     return SlowdownDriven(power=power, **more).propose(seen, seen.now_ns, 1.0)  # type: ignore[arg-type]
 
 
@@ -61,11 +61,11 @@ def planned(seen: Snapshot, power: Power, **more: object) -> Plan:
 @given(
     seed=st.integers(0, 10**9),
     counted=st.booleans(),
-    power=st.sampled_from(list(Power)),
+    power=st.sampled_from(list(PowerSharing)),
     free_nodes=st.booleans(),
 )
 def test_no_plan_is_above_the_budget_and_watts_lowers_no_cap(
-    seed: int, counted: bool, power: Power, free_nodes: bool
+    seed: int, counted: bool, power: PowerSharing, free_nodes: bool
 ) -> None:
     world = Sharers(random.Random(seed), counted)
     for _ in range(12):
@@ -74,14 +74,14 @@ def test_no_plan_is_above_the_budget_and_watts_lowers_no_cap(
         plan = planned(seen, power, free_nodes=free_nodes)
         held = {view.job_id: view.current for view in seen.jobs if view.current}
         before_uw = power_uw(seen, list(held.values()))
-        # What runs is kept where the budget was lowered below it; nothing is added then.
+        # Running jobs keep their power after a budget cut, and nothing is added.
         assert power_uw(seen, list(plan.assignments)) <= max(seen.spendable_uw, before_uw)
         for one in plan.assignments:
             view = next(view for view in seen.jobs if view.job_id == one.job_id)
             current = held.get(one.job_id)
             if view.spec.cap_uw and current:
                 assert one.cap_uw == current.cap_uw, "its user has asked for this one"
-            if power is not Power.ANY and current:
+            if power is not PowerSharing.ANY and current:
                 assert one.cap_uw >= current.cap_uw
         world.take(plan)
 
@@ -94,13 +94,13 @@ def test_with_power_for_all_power_is_no_matter(seed: int, counted: bool) -> None
         world.step()
         world.budget_w, world.reserved_w = AMPLE_W, 0.0
         seen = world.snapshot
-        plan = planned(seen, Power.WATTS)
-        assert plan == planned(seen, Power.ANY)
+        plan = planned(seen, PowerSharing.WATTS)
+        assert plan == planned(seen, PowerSharing.ANY)
         world.take(plan)
 
 
 def tight_site(seed: int) -> Snapshot:
-    """Mates at low caps, free nodes, one that waits, and few watts for all of them."""
+    """Mates at low caps, free nodes, a waiting job, and little power for all of them."""
     rng = random.Random(seed)
     whole: dict[str, Any] = {"unit": SizeUnit.NODES, "sharing": CoreSharing.BOTH}
     nodes = [node(f"n{i}", 8) for i in range(4)]
@@ -122,13 +122,13 @@ SETTINGS = {"free_nodes": True, "mates": 4, "max_slowdown": 1e6}
 
 
 @settings(max_examples=examples(300))
-@given(seed=st.integers(0, 10**9), power=st.sampled_from(list(Power)))
-def test_where_watts_are_few_no_plan_is_above_the_budget(seed: int, power: Power) -> None:
+@given(seed=st.integers(0, 10**9), power=st.sampled_from(list(PowerSharing)))
+def test_where_watts_are_few_no_plan_is_above_the_budget(seed: int, power: PowerSharing) -> None:
     seen = tight_site(seed)
     plan = planned(seen, power, **SETTINGS)
     assert power_uw(seen, list(plan.assignments)) <= seen.spendable_uw
     for view, one in ((v, a) for v in seen.jobs for a in plan.assignments if a.job_id == v.job_id):
-        if view.current and (power is not Power.ANY or view.spec.cap_uw):
+        if view.current and (power is not PowerSharing.ANY or view.spec.cap_uw):
             assert one.cap_uw >= view.current.cap_uw
 
 
@@ -137,15 +137,15 @@ def test_these_sites_have_jobs_that_share_by_lower_caps_alone() -> None:
     for seed in range(300):
         seen = tight_site(seed)
         held_uw = {view.job_id: view.current.cap_uw for view in seen.jobs if view.current}
-        by = {power: planned(seen, power, **SETTINGS).assignments for power in Power}
-        lowered += any(one.cap_uw < held_uw.get(one.job_id, 0) for one in by[Power.ANY])
-        more += len(by[Power.ANY]) > len(by[Power.WATTS])
+        by = {power: planned(seen, power, **SETTINGS).assignments for power in PowerSharing}
+        lowered += any(one.cap_uw < held_uw.get(one.job_id, 0) for one in by[PowerSharing.ANY])
+        more += len(by[PowerSharing.ANY]) > len(by[PowerSharing.WATTS])
     assert lowered > 3
     assert more > 5
 
 
-@pytest.mark.parametrize("power", list(Power))
-def test_caps_come_back_up_when_there_is_power(power: Power) -> None:
+@pytest.mark.parametrize("power", list(PowerSharing))
+def test_caps_come_back_up_when_there_is_power(power: PowerSharing) -> None:
     world = Sharers(random.Random(7), counted=True)
     world.budget_w = AMPLE_W
     world.put(job("a", 2, 2, unit=SizeUnit.NODES, sharing=CoreSharing.BOTH, time_s=100))

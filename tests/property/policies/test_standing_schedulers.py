@@ -1,4 +1,4 @@
-"""A scheduler that was told of every change decides as one made anew, and as one on a pool."""
+"""A scheduler with incremental updates decides like a new scheduler and like a pool's scheduler."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from unit.policies.snapshots import S, W, job, node, snapshot
 from unit.pool.pools import table
 
 from wattfold.contract.ids import JobId
-from wattfold.coordinator.core.job import JobKind, ResizeMode, SizeUnit
-from wattfold.coordinator.core.plan import JobView, Plan
-from wattfold.coordinator.policies.conservative import Conservative
-from wattfold.coordinator.policies.constraint import Constraint
-from wattfold.coordinator.policies.easy import EasyScheduler
-from wattfold.coordinator.policies.equipartition import Equipartition
-from wattfold.coordinator.policies.fifo_easy import FifoEasy
-from wattfold.coordinator.policies.parm import Parm, Variant
-from wattfold.coordinator.policies.rounds import Rounds, planned
-from wattfold.coordinator.policies.scheduler import Decision, Scheduled
-from wattfold.coordinator.policies.slowdown_driven import SlowdownDriven
-from wattfold.coordinator.simulation.pool.budget import Budget, BudgetStep
-from wattfold.coordinator.simulation.pool.engine import simulate
-from wattfold.coordinator.simulation.pool.machine import Machine
-from wattfold.coordinator.solvers.lists.planner import Effort
+from wattfold.coordinator.core.model.job import JobKind, ResizeMode, SizeUnit
+from wattfold.coordinator.core.model.plan import JobView, Plan
+from wattfold.coordinator.policies.backfill.easy import EasyScheduler
+from wattfold.coordinator.policies.constraint.policy import Constraint
+from wattfold.coordinator.policies.driver.rounds import Rounds, planned
+from wattfold.coordinator.policies.equipartition.policy import Equipartition
+from wattfold.coordinator.policies.fifo.conservative import Conservative
+from wattfold.coordinator.policies.fifo.policy import FifoEasy
+from wattfold.coordinator.policies.parm.policy import Parm, ParmVersion
+from wattfold.coordinator.policies.port import Decision, Scheduled
+from wattfold.coordinator.policies.slowdown_driven.policy import SlowdownDriven
+from wattfold.coordinator.solvers.lists.planner import PlannerEffort
+from wattfold.simulator.engine.budget import BudgetSchedule, BudgetStep
+from wattfold.simulator.engine.engine import simulate
+from wattfold.simulator.engine.machine import Machine
 
 POLICIES = [
     FifoEasy(),
@@ -39,10 +39,10 @@ POLICIES = [
     FifoEasy(size="min"),
     Conservative(),
     Conservative(promises=2),
-    Constraint(effort=Effort(evaluations=0)),
+    Constraint(effort=PlannerEffort(evaluations=0)),
     Parm(solver="greedy"),
     Parm(solver="greedy", resize_interval_ns=20 * S, alpha=1.0),
-    Parm(solver="greedy", variant=Variant.NOMM),
+    Parm(solver="greedy", variant=ParmVersion.NOMM),
     Equipartition(),
     Equipartition(order="fifo", power="fewer", due=True, by_priority=True, interval_ns=20 * S),
     SlowdownDriven(),
@@ -55,7 +55,7 @@ NS = 1_000_000_000
 @pytest.mark.parametrize("policy", POLICIES, ids=repr)
 @settings(max_examples=examples(60))
 @given(seed=st.integers(0, 10**9), counted=st.booleans())
-# Room was made for a job, and then the nodes that it needs were gone.
+# Cores were reserved for a job, and then its nodes disappeared.
 @example(seed=22528, counted=False)
 def test_continued_decides_as_made_anew(policy: Scheduled, seed: int, counted: bool) -> None:
     continued_as_made_anew(policy, World(random.Random(seed), counted))
@@ -75,7 +75,7 @@ def test_equipartition_does_where_changes_cost_something(seed: int) -> None:
 
 
 class RestartedJobs(World):
-    """Some jobs get another size by a restart, those on whole nodes among them."""
+    """Some jobs, also on whole nodes, change their size by a restart."""
 
     def submit(self) -> None:
         super().submit()
@@ -119,7 +119,7 @@ def given_by(plan: Plan) -> dict[str, object]:
 @settings(max_examples=examples(60))
 @given(seed=st.integers(0, 10**9), method=st.sampled_from(["easy", "fcfs"]))
 def test_the_service_starts_what_a_pool_starts(seed: int, method: str) -> None:
-    """The same jobs, one event after the other: the same starts, in the same order."""
+    """The same jobs, one event after the other, start at the same times in the same order."""
     rng = random.Random(seed)
     rows = [
         (rng.randint(0, 60), rng.randint(1, 6), rng.randint(1, 90), rng.choice([0.5, 1.0, 2.0]))
@@ -134,7 +134,7 @@ def test_the_service_starts_what_a_pool_starts(seed: int, method: str) -> None:
         steps.append(BudgetStep(at_ns=30 * NS, budget_uw=machine.idle_total_uw + 170 * W))
         steps.append(BudgetStep(at_ns=80 * NS, budget_uw=machine.full_uw))
     pooled = Watched(method=method, kills_at_limit=False)
-    simulate(jobs, machine, pooled, Budget(steps=tuple(steps)))
+    simulate(jobs, machine, pooled, BudgetSchedule(steps=tuple(steps)))
 
     policy = FifoEasy(backfill=method == "easy")
     rounds = Rounds(policy.scheduler())
@@ -151,7 +151,7 @@ def test_the_service_starts_what_a_pool_starts(seed: int, method: str) -> None:
             del views[f"j{number}"]
         fixed_w = sum(n.fixed_uw for n in nodes) / W
         seen = snapshot(nodes, [], budget_w=fixed_w + budget_uw / W, now_s=now_ns / NS)
-        # A pool waits for its budget to rise again: so it is with power out of reach.
+        # A pool waits for its budget to rise; here unreachable power has the same effect.
         seen = replace(seen, budget_uw=seen.budget_uw + 10**12, reserved_uw=10**12)
         named = [v for n, v in views.items() if v.current or int(n[1:]) in submitted]
         rounds.tell(seen, named, [JobId(f"j{number}") for number in ended])
@@ -165,7 +165,7 @@ def test_the_service_starts_what_a_pool_starts(seed: int, method: str) -> None:
 
 
 class Watched(EasyScheduler):
-    """Notes what a pool tells it before each decision, and what it answers."""
+    """Records the inputs of a pool before each decision, and the decisions."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)

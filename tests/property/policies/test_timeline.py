@@ -1,4 +1,4 @@
-"""The timeline against a search of one time after the other, and windows as spans."""
+"""The timeline against a search over all times, and windows as spans."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from unit.policies.snapshots import job, node
 
 from wattfold.contract.ids import NodeId
-from wattfold.coordinator.core.job import SizeUnit
-from wattfold.coordinator.core.reservation import Reservation, Windows
-from wattfold.coordinator.policies import timeline as module
-from wattfold.coordinator.policies.promises import Request
-from wattfold.coordinator.policies.timeline import Need, Timeline
+from wattfold.coordinator.core.model.job import SizeUnit
+from wattfold.coordinator.core.model.reservation import Reservation, Windows
+from wattfold.coordinator.policies.backfill import timeline as module
+from wattfold.coordinator.policies.backfill.promises import TimedRequest
+from wattfold.coordinator.policies.backfill.timeline import Need, Timeline
 
 NODES = [node(f"n{i}", cores, gpus=2) for i, cores in enumerate((4, 4, 6, 3))]
 
@@ -45,7 +45,7 @@ def test_the_earliest_place_is_the_first_of_all_times(tries: int, seed: int) -> 
     table = Timeline(NODES, 25, 10, [rng.randint(0, 90) for _ in range(4)], amounts=True)
     kept = []
     for number in range(rng.randint(3, 25)):
-        asked = Request(number, need(rng), rng.randint(1, 40), None)
+        asked = TimedRequest(number, need(rng), rng.randint(1, 40), None)
         from_ns, before_ns = rng.randint(10, 50), rng.choice([None, None, 70])
         module.TRIES, before = tries, module.TRIES
         try:
@@ -68,8 +68,8 @@ def test_the_earliest_place_is_the_first_of_all_times(tries: int, seed: int) -> 
     check(kept)
 
 
-def check(kept: list[tuple[Request[Need], module.NodesHold]]) -> None:
-    """At no time more is kept of a node, or of the power, than there is."""
+def check(kept: list[tuple[TimedRequest[Need], module.NodesHold]]) -> None:
+    """Check that reservations never exceed a node or the power."""
     for time in {hold.start_ns for _, hold in kept}:
         cores, gpus, owners, power = [0] * 4, [0] * 4, [0] * 4, 0
         alone = set()

@@ -1,4 +1,4 @@
-"""Policies for training jobs on random sites: budget, GPUs, who may be pre-empted, and courses."""
+"""Policies for training jobs on random sites: budget, GPUs, preemption rules, and courses."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from unit.policies.snapshots import S, faults, job, snapshot
 from unit.policies.training_jobs import V100, gpu_node, runs, training
 
 from wattfold.contract.ids import NodeId
-from wattfold.coordinator.core.charge import assigned_uw
-from wattfold.coordinator.core.plan import JobView, Plan, Policy, Snapshot
-from wattfold.coordinator.core.reservation import Reservation
+from wattfold.coordinator.core.model.plan import JobView, Plan, Policy, Snapshot
+from wattfold.coordinator.core.model.reservation import Reservation
+from wattfold.coordinator.core.power.charge import assigned_uw
 from wattfold.coordinator.policies import registry
-from wattfold.coordinator.policies.andreas import TrainingPolicy
+from wattfold.coordinator.policies.training.policy import TrainingPolicy
 from wattfold.coordinator.solvers.training.choice import compiled_loops
 
 SETTINGS = {
@@ -28,7 +28,7 @@ SETTINGS = {
 
 
 def made(name: str) -> Policy:
-    """The policy, with the loops of its search compiled: before that it has other plans."""
+    """Return the policy with the compiled loops of its search; without them its plans differ."""
     entry = registry.find(name)
     assert entry is not None
     policy = entry.service(SETTINGS[name])
@@ -67,7 +67,7 @@ def drawn_site(seed: int) -> Snapshot:
     for number in range(rng.randint(0, 12)):
         view = drawn_job(rng, f"j{number}", now_s)
         node = rng.choice(nodes).spec
-        size = rng.randint(view.spec.least_size, 4)
+        size = rng.randint(view.spec.min_size, 4)
         if rng.random() < 0.5 and len(free[node.node_id]) >= size and not view.spec.exclusive:
             taken = tuple(free[node.node_id].pop() for _ in range(size))
             view = runs(
@@ -136,7 +136,7 @@ def test_plans_of_training_jobs_keep_budget_gpus_and_consent(name: str, seed: in
 
 
 class Course:
-    """Rounds in which jobs start, are pre-empted at once and end as planned."""
+    """Rounds in which jobs start, are preempted immediately, and end as planned."""
 
     def __init__(self, jobs: list[JobView], seed: int) -> None:
         rng = random.Random(seed)
@@ -156,7 +156,7 @@ class Course:
                 self.jobs[view.job_id] = replace(view, done=done)
 
     def decide(self, policy: Policy) -> Plan:
-        """Plans again and again in an instant, until nobody is pre-empted."""
+        """Plan repeatedly at one instant until no job is preempted."""
         for _ in range(20):
             there = [v for v in self.jobs.values() if v.submitted_ns <= self.now_ns]
             seen = replace(snapshot(self.nodes, there), now_ns=self.now_ns)

@@ -1,4 +1,4 @@
-"""Sites on which anything may happen between two planning rounds."""
+"""Sites with random changes between two planning rounds."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from unit.policies.snapshots import S, W, job, node, snapshot
 
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import JobId, NodeId
-from wattfold.coordinator.core.job import CoreSharing, JobKind, ResizeMode, Share, SizeUnit
-from wattfold.coordinator.core.plan import NOBODY, JobView, NodeView, Plan, Snapshot
-from wattfold.coordinator.core.queue import Queue
-from wattfold.coordinator.core.reservation import Reservation
-from wattfold.coordinator.core.spread import Spread
+from wattfold.coordinator.core.model.job import CoreSharing, JobKind, ResizeMode, Share, SizeUnit
+from wattfold.coordinator.core.model.plan import NOBODY, JobView, NodeView, Plan, Snapshot
+from wattfold.coordinator.core.model.queue import Queue
+from wattfold.coordinator.core.model.reservation import Reservation
+from wattfold.coordinator.core.model.spread import Spread
 from wattfold.coordinator.models.pass_model import APPLICATIONS, PassProfile
 
 NODES = 5
@@ -22,7 +22,7 @@ NODES = 5
 
 @dataclass
 class World:
-    """What the core would know. ``counted``: like nodes, taken whole."""
+    """Knowledge of the core. ``counted``: identical nodes, taken whole."""
 
     rng: random.Random
     counted: bool
@@ -36,7 +36,7 @@ class World:
     submitted: int = 0
     reservations: list[Reservation] = field(default_factory=list)
     preempting: int = 0
-    """1: a queue pre-empts another one; 2: and somebody waits for others on their way out."""
+    """1: a queue preempts another; 2: in addition, a job waits for ending jobs."""
 
     def __post_init__(self) -> None:
         kinds = [{}] if self.counted else [{}, {"max_w": 40}, {"cores": 3}]
@@ -44,7 +44,7 @@ class World:
 
     @property
     def snapshot(self) -> Snapshot:
-        """All of it."""
+        """A snapshot of the world."""
         fixed_w = sum(n.fixed_uw for n in self.nodes) / W
         seen = snapshot(
             self.nodes,
@@ -59,7 +59,7 @@ class World:
         return replace(seen, reservations=tuple(there), queues=queues, clearing=clearing)
 
     def reserve(self) -> None:
-        """Keeps some nodes for a queue, for those that name it, or for nobody."""
+        """Reserve some nodes for a queue, for the jobs that name the reservation, or for no job."""
         rng, start_s = self.rng, self.now_s + self.rng.choice([0, 10, 100])
         name = f"r{rng.randint(0, 1)}"
         kept = [one for one in self.reservations if one.name != name]
@@ -74,7 +74,7 @@ class World:
         self.reservations = [*kept, made]
 
     def news(self) -> tuple[Snapshot, list[JobView], list[JobId]]:
-        """Nodes, the jobs that run or have changed, and those that are gone, since the last."""
+        """Return nodes, new or changed jobs, and ended jobs since the last call."""
         named = [
             view
             for job_id, view in self.views.items()
@@ -105,7 +105,7 @@ class World:
         if unit is SizeUnit.CORES and rng.random() < 0.2:
             fields["exclusive"] = True
         self.submitted += 1
-        # In turn, not by chance: other worlds stay as they are.
+        # In turn, not at random: other worlds stay the same.
         fields["sharing"] = list(CoreSharing)[self.submitted % len(CoreSharing)]
         high, kind = rng.randint(low, NODES + 1), rng.choice(list(JobKind))
         if unit is SizeUnit.CORES and self.submitted % 3 == 0:
@@ -135,7 +135,7 @@ class World:
         return replace(base, average_parallelism=8.0, sigma=0.5, t1_s=self.rng.uniform(50, 500))
 
     def step(self) -> None:
-        """Something happens, or several things do."""
+        """Make one or several random changes."""
         rng = self.rng
         self.now_s += rng.choice([0, 1, 30, 200])
         for _ in range(rng.randint(1, 3)):
@@ -176,9 +176,9 @@ class World:
             self.nodes[which] = self._blocked(self.nodes[which], cores)
 
     def _blocked(self, view: NodeView, cores: CpuSet) -> NodeView:
-        """A node with cores that nobody may have, every other time of a job on its way out.
+        """A node with cores that no job may have; every other time they belong to an ending job.
 
-        Where nodes are counted it has all of a node on which nobody else is.
+        With counted nodes, the ending job has all cores of an otherwise unused node.
         """
         name, leaves = view.spec.node_id, round(self.now_s) % 2 == 1
         runs = [one.current for one in self.views.values() if one.current]
@@ -189,7 +189,7 @@ class World:
         return replace(view, blocked=cores, leaving=gone)
 
     def take(self, plan: Plan) -> None:
-        """The core accepts what it likes of a plan; what it accepts may start at once or later."""
+        """Accept random parts of a plan. Accepted jobs start immediately or later."""
         for waiting in plan.waiting:
             view = self.views[waiting.job_id]
             self.views[waiting.job_id] = replace(view, promise=waiting.promise)

@@ -1,4 +1,4 @@
-"""Random machines, jobs and decisions: a scheduler that starts, resizes and shares at will."""
+"""Random machines, jobs and decisions: a scheduler that starts, resizes and shares at random."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from dataclasses import replace
 import numpy as np
 from unit.pool.pools import S, W, table
 
-from wattfold.coordinator.policies.node_parts import NodeJobs, Parts
-from wattfold.coordinator.policies.scheduler import Decision, Site
-from wattfold.coordinator.simulation.pool.budget import Budget, BudgetStep
-from wattfold.coordinator.simulation.pool.jobs import JobTable, UnitColumns
-from wattfold.coordinator.simulation.pool.node_machine import NodeClass, NodeMachine, Window
+from wattfold.coordinator.policies.backfill.node_parts import NodeJobInformation, Parts
+from wattfold.coordinator.policies.port import Decision, Site
+from wattfold.simulator.engine.budget import BudgetSchedule, BudgetStep
+from wattfold.simulator.engine.jobs import JobTable, UnitColumns
+from wattfold.simulator.engine.node_machine import NodeClass, NodeMachine, OutageWindow
 
 MEMORY = 64
 
 
 def random_machine(rng: random.Random) -> NodeMachine:
-    """One to three classes of a few nodes."""
+    """A machine with one to three classes of a few nodes."""
     classes = []
     for place in range(rng.randint(1, 3)):
         low = rng.randint(10, 40)
@@ -42,14 +42,14 @@ def random_machine(rng: random.Random) -> NodeMachine:
     return NodeMachine(classes=tuple(classes), windows=random_windows(rng, classes))
 
 
-def random_windows(rng: random.Random, classes: Sequence[NodeClass]) -> tuple[Window, ...]:
-    """Up to two, that may overlap."""
+def random_windows(rng: random.Random, classes: Sequence[NodeClass]) -> tuple[OutageWindow, ...]:
+    """Up to two windows, which may overlap."""
     windows = []
     for _ in range(rng.choice([0, 0, 1, 2])):
         one = rng.choice(classes)
         first, start = rng.randrange(one.count), rng.randint(0, 60)
         windows.append(
-            Window(
+            OutageWindow(
                 class_name=one.name,
                 start_ns=start * S,
                 end_ns=(start + rng.randint(1, 60)) * S,
@@ -61,7 +61,7 @@ def random_windows(rng: random.Random, classes: Sequence[NodeClass]) -> tuple[Wi
 
 
 def random_jobs(rng: random.Random, machine: NodeMachine, count: int = 25) -> JobTable:
-    """Jobs of one to three units; every one of them fits on some node of the machine."""
+    """Jobs of one to three units; every job fits on some node of the machine."""
     rows = [(rng.randint(0, 60), 1, rng.randint(0, 40)) for _ in range(count)]
     jobs = table(*sorted(rows))
     like = [rng.choice(machine.classes) for _ in range(count)]
@@ -76,23 +76,23 @@ def random_jobs(rng: random.Random, machine: NodeMachine, count: int = 25) -> Jo
     return replace(jobs, units=units, limit_ns=rng.choice([None, limits]))
 
 
-def random_budget(rng: random.Random, machine: NodeMachine) -> Budget:
-    """Constant, or with one lower step that feeds all nodes at their least."""
+def random_budget(rng: random.Random, machine: NodeMachine) -> BudgetSchedule:
+    """A constant budget, or a budget with one lower step that feeds all nodes at their minimum."""
     if rng.random() < 0.4:
-        return Budget.constant(machine.full_uw)
+        return BudgetSchedule.constant(machine.full_uw)
     least = sum(o.count * max(o.busy_uw(o.cap_uw_min), o.idle_uw) for o in machine.classes)
     lower = rng.randint(least, machine.full_uw)
     steps = (
         BudgetStep(at_ns=0, budget_uw=machine.full_uw),
         BudgetStep(at_ns=30 * S, budget_uw=lower),
     )
-    return Budget(steps=steps)
+    return BudgetSchedule(steps=steps)
 
 
 class AtWill:
-    """Starts jobs where there is room, gives running ones other cores, and pre-empts some.
+    """Starts jobs that fit, gives running jobs other cores, and preempts some.
 
-    It never decides more than there is, but for power: after each decision it knows what is left.
+    Except for power, it never decides beyond the free resources: it knows them after each decision.
     """
 
     name = "at-will"
@@ -107,7 +107,7 @@ class AtWill:
         self._runs: list[int] = []
         self._spendable_uw = 0
 
-    def attach(self, jobs: NodeJobs) -> None:
+    def attach(self, jobs: NodeJobInformation) -> None:
         self.jobs = jobs
 
     def site(self, site: Site) -> None:
@@ -120,7 +120,9 @@ class AtWill:
         (self._runs if job in self._runs else self._waits).remove(job)
 
     def decide(self, now_ns: int) -> Sequence[Decision | Parts]:
-        """One change of a running job and one start at most: each sees what there really is."""
+        """Decide at most one change of a running job and one start, each with current free
+        resources.
+        """
         rng = self._rng
         if len(self._runs) > 1 and self._waits and rng.random() < 0.1:
             return [(rng.choice(self._runs), 0, 0)]
@@ -160,11 +162,11 @@ class AtWill:
         return [parts] if other <= cores or self._affords(parts) else ()
 
     def _cap_uw(self) -> int:
-        """Anything; the least where it must fit, as nothing else would ever happen."""
+        """A random cap, or the minimum if no job runs, so that some job fits."""
         return (self._rng.randint(5, 120) if self._runs else 1) * W
 
     def _affords(self, parts: Parts) -> bool:
-        """Whether it fits beside all that runs, reckoned from what every node holds."""
+        """Whether the job fits in addition to all running jobs, summed over all nodes."""
         jobs, kinds = self.jobs, self._machine.classes
         taken = 0
         for job in self._runs:

@@ -1,4 +1,4 @@
-"""Random machines, jobs and decisions: nothing held twice, all comes back, repeatable."""
+"""Random machines, jobs and decisions: nothing held twice, all released, repeatable."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from property.pool.shared_nodes import AtWill, random_budget, random_jobs, rando
 from unit.pool.pools import S, table
 from unit.pool.test_by_node import same_record
 
-from wattfold.coordinator.policies.easy import EasyScheduler
-from wattfold.coordinator.simulation.pool.budget import Budget
-from wattfold.coordinator.simulation.pool.engine import PoolSimulation, simulate
-from wattfold.coordinator.simulation.pool.ground import NOBODY
-from wattfold.coordinator.simulation.pool.machine import Machine
-from wattfold.coordinator.simulation.pool.node_machine import NodeClass, NodeMachine
-from wattfold.coordinator.simulation.pool.progress import Preemption
-from wattfold.coordinator.simulation.pool.run_times import RunTimeModel
+from wattfold.coordinator.policies.backfill.easy import EasyScheduler
+from wattfold.simulator.engine.budget import BudgetSchedule
+from wattfold.simulator.engine.engine import PoolSimulation, simulate
+from wattfold.simulator.engine.machine import Machine
+from wattfold.simulator.engine.node_cores import NOBODY
+from wattfold.simulator.engine.node_machine import NodeClass, NodeMachine
+from wattfold.simulator.engine.progress import PreemptionRule
+from wattfold.simulator.engine.run_times import RunTimeModel
 
 SEEDS = st.integers(0, 10**9)
 
@@ -29,15 +29,15 @@ def made(seed: int, *, each_event: bool = True) -> PoolSimulation:
     machine = random_machine(rng)
     model = rng.choice([RunTimeModel.IDEAL, RunTimeModel.WORST_CASE])
     jobs, budget = random_jobs(rng, machine), random_budget(rng, machine)
-    rule = Preemption(snapshot_ns=rng.choice([-1, 0, 3 * S]), restart_ns=rng.choice([0, 2 * S]))
+    rule = PreemptionRule(snapshot_ns=rng.choice([-1, 0, 3 * S]), restart_ns=rng.choice([0, 2 * S]))
     scheduler = AtWill(seed, machine, each_event=each_event)
     return PoolSimulation(jobs, machine, scheduler, budget, model=model, preemption=rule)
 
 
 @settings(max_examples=examples(150))
 @given(seed=SEEDS)
-@example(seed=674862)  # Caps of like nodes scaled to a microwatt more than there was.
-@example(seed=5662098)  # A window that begins on nodes which another one has.
+@example(seed=674862)  # Caps of identical nodes scaled to a microwatt above the budget.
+@example(seed=5662098)  # A window that begins on nodes of another window.
 def test_nothing_is_held_twice_and_all_comes_back(seed: int) -> None:
     simulation = made(seed)
     machine = simulation.machine
@@ -45,39 +45,41 @@ def test_nothing_is_held_twice_and_all_comes_back(seed: int) -> None:
     holdings = simulation._holdings
 
     def look(run: PoolSimulation, _job: int) -> None:
-        """From the jobs' side: what they hold of each node, added up anew."""
-        ground, jobs = holdings._ground, holdings.jobs
-        held = [0] * len(ground)
-        memory = [0] * len(ground)
+        """Sum the cores and memory of all jobs per node and compare them with the node's view."""
+        node_cores, jobs = holdings._node_cores, holdings.jobs
+        held = [0] * len(node_cores)
+        memory = [0] * len(node_cores)
         for job in run._running.jobs:
             request = jobs.request(job)
             for node, cores in jobs.parts(job).items():
-                assert ground.on[node][job] == cores
+                assert node_cores.on[node][job] == cores
                 held[node] += cores
                 memory[node] += request.memory_bytes
         for node, cores in enumerate(held):
-            kind = machine.classes[ground.kind_of[node]]
-            if node in ground.out:
-                assert ground.on[node][NOBODY] == kind.cores
+            kind = machine.classes[node_cores.kind_of[node]]
+            if node in node_cores.out:
+                assert node_cores.on[node][NOBODY] == kind.cores
                 continue
-            assert ground.free[node] == kind.cores - cores >= 0
+            assert node_cores.free[node] == kind.cores - cores >= 0
             assert memory[node] <= kind.memory_bytes
         assert sum(held) == sum(run._running.held_cores)
-        assert ground.busy == sum(bool(h) and n not in ground.out for n, h in enumerate(held))
+        assert node_cores.busy == sum(
+            bool(h) and n not in node_cores.out for n, h in enumerate(held)
+        )
 
     simulation.on_end = look
     assert simulation.run()
     record = simulation.record()
-    ground = holdings._ground
-    assert not any(set(on) - {NOBODY} for on in ground.on)
-    assert ground.empty(len(ground)) == sorted(set(range(len(ground))) - ground.out)
+    node_cores = holdings._node_cores
+    assert not any(set(on) - {NOBODY} for on in node_cores.on)
+    assert node_cores.empty(len(node_cores)) == sorted(set(range(len(node_cores))) - node_cores.out)
     assert simulation._running.committed_uw == simulation._running.drawn_uw == 0
     assert (record.series.committed_uw <= record.series.budget_uw).all()
     assert record.over_budget_ns == 0
     columns = record.columns
     assert columns.attempts is not None
     assert columns.timed_out is not None
-    # A job never has more than it asked for here, so none is faster than its log says.
+    # No job has more cores than requested here, so none is faster than in its log.
     whole = (columns.timed_out == 0) & (columns.attempts == 1)
     ran_ns = columns.end_ns - columns.start_ns
     assert (ran_ns >= record.jobs.run_ns)[whole].all()
@@ -112,5 +114,5 @@ def test_like_whole_nodes_give_the_record_of_a_counted_pool(seed: int) -> None:
     counted = Machine.of_watts(nodes, **watts)
     cores = rng.choice([1, 3, 16])
     by_node = NodeMachine(classes=(NodeClass.of_watts("only", nodes, cores, **watts),))
-    budget = Budget.constant(counted.full_uw)
+    budget = BudgetSchedule.constant(counted.full_uw)
     same_record(*(simulate(jobs, on, EasyScheduler(), budget) for on in (counted, by_node)))

@@ -1,4 +1,4 @@
-"""What is kept to spare looks at jobs without mates changes no decision."""
+"""The bookkeeping that skips jobs without mates changes no decision."""
 
 from __future__ import annotations
 
@@ -20,37 +20,38 @@ from property.pool.test_slowdown_pool import (
     with_profiles,
 )
 
-from wattfold.coordinator.policies.scheduler import Site
-from wattfold.coordinator.policies.slowdown_driven_choice import (
+from wattfold.coordinator.policies.port import Site
+from wattfold.coordinator.policies.slowdown_driven.choice import (
     INFINITE,
     Guest,
     Lender,
-    Limits,
-    Pick,
+    MateChoice,
+    MateEnd,
+    MateLimits,
     select,
 )
-from wattfold.coordinator.policies.slowdown_driven_lenders import Lenders
-from wattfold.coordinator.policies.slowdown_driven_pool import SlowdownScheduler
-from wattfold.coordinator.policies.slowdown_driven_queue import SlowdownQueue
-from wattfold.coordinator.policies.slowdown_driven_rules import Power, SharingRules
-from wattfold.coordinator.simulation.pool.run_times import RunTimeModel
+from wattfold.coordinator.policies.slowdown_driven.lenders import Lenders
+from wattfold.coordinator.policies.slowdown_driven.pool import SlowdownScheduler
+from wattfold.coordinator.policies.slowdown_driven.queue import SlowdownQueue
+from wattfold.coordinator.policies.slowdown_driven.rules import PowerSharing, SharingRules
+from wattfold.simulator.engine.run_times import RunTimeModel
 
 
 class PlainLenders(Lenders):
-    """Searches among all of them every time."""
+    """Searches among all mates every time."""
 
     def none_since(self, job: int, most_slowdown: float) -> bool:
         return False
 
-    def any_for(self, job: int, guest: Guest, now: int, limits: Limits) -> bool:
+    def any_for(self, job: int, guest: Guest, now: int, limits: MateLimits) -> bool:
         return select(guest, self.now.values(), now, limits, allowed=self.allowed) is not None
 
-    def able(self, guest: Guest, now: int) -> Collection[Lender]:
+    def able(self, guest: Guest, now: int, limits: MateLimits) -> Collection[Lender]:
         return self.now.values()
 
 
 class PlainQueue(SlowdownQueue):
-    """Looks at every job anew, and asks for everybody's start before it looks for mates."""
+    """Examines every job again, and computes every static start before the search for mates."""
 
     def _malleable(
         self,
@@ -60,7 +61,7 @@ class PlainQueue(SlowdownQueue):
         now: int,
         free: int,
         before: list[tuple[int, int, int]],
-    ) -> Pick | None:
+    ) -> MateChoice | None:
         self._alike.clear()
         if asked:
             self._static_end(size, asked, now, before)
@@ -68,7 +69,7 @@ class PlainQueue(SlowdownQueue):
 
 
 class PlainScheduler(SlowdownScheduler):
-    """The policy with nothing spared."""
+    """The policy without skipped searches."""
 
     def site(self, site: Site) -> None:
         super().site(site)
@@ -98,7 +99,8 @@ class PlainScheduler(SlowdownScheduler):
     factor=st.sampled_from([0.25, 0.5, 0.75]),
     contiguous=st.booleans(),
     profiled=st.booleans(),
-    power=st.sampled_from(list(Power)),
+    power=st.sampled_from(list(PowerSharing)),
+    mate_end=st.sampled_from(list(MateEnd)),
 )
 def test_what_is_spared_changes_no_decision(
     seed: int,
@@ -110,14 +112,15 @@ def test_what_is_spared_changes_no_decision(
     factor: float,
     contiguous: bool,
     profiled: bool,
-    power: Power,
+    power: PowerSharing,
+    mate_end: MateEnd,
 ) -> None:
     jobs = random_jobs(seed, count=100)
     model = RunTimeModel.IDEAL
     if profiled:
         jobs, model = with_profiles(jobs, seed), RunTimeModel.PASS
     rules = SharingRules(
-        limits=Limits(most_slowdown=most, mates=mates),
+        limits=MateLimits(most_slowdown=most, mates=mates, mate_end=mate_end),
         dynamic=dynamic,
         protects=protects,
         mapped=mapped,
@@ -149,11 +152,11 @@ def test_the_static_schedule_is_what_runs_and_waits_whoever_asked_before() -> No
     queue.enter(0, 6, 100, 1.0, 0)
     assert queue.decide(0) == [0]
     first = [(1, 8, 50)]
-    # Behind the first, which waits for all nodes until 100.
+    # Behind the first job, which waits for all nodes until 100.
     assert queue._static_end(2, 200, 10, first) == 350
     queue.enter(2, 2, 500, 1.0, 10)
     queue._begin(2, 2, 500, 10)
-    # Now the first starts at 510, so another job does at 100.
+    # Now the first job starts at 510, so another job fits at 100.
     assert queue._static_end(2, 200, 10, first) == 300
 
 
@@ -168,7 +171,7 @@ def test_who_was_turned_down_is_looked_at_again_once_those_that_started_may_lend
 
 def test_a_job_without_mates_is_looked_at_again_when_one_may_join() -> None:
     lenders = Lenders(CORES // 2, 2, lambda _: True)
-    guest, limits = Guest(nodes=4, asked=10, cores=CORES, least=1), Limits()
+    guest, limits = Guest(nodes=4, asked=10, cores=CORES, least=1), MateLimits()
 
     def lender(job: int, nodes: int, ends: int) -> Lender:
         return Lender(job, nodes, waited=0, asked=100, ends=ends, lends=CORES // 2)
@@ -177,11 +180,11 @@ def test_a_job_without_mates_is_looked_at_again_when_one_may_join() -> None:
     assert lenders.none_since(1, limits.most_slowdown)
     lenders.join(lender(7, nodes=3, ends=90))
     assert not lenders.none_since(1, limits.most_slowdown)
-    assert not lenders.any_for(1, guest, 0, limits)  # Nobody has the fourth node.
+    assert not lenders.any_for(1, guest, 0, limits)  # No lender has the fourth node.
     lenders.join(lender(8, nodes=1, ends=90))
     assert lenders.any_for(1, guest, 0, limits)
-    assert lenders.any_for(1, guest, 80, limits)
-    assert not lenders.any_for(1, guest, 81, limits)  # It would end after its mates.
+    assert lenders.any_for(1, guest, 70, limits)
+    assert not lenders.any_for(1, guest, 71, limits)  # The guest would end after its mates.
     lenders.forget(1)
     lenders.leave(8)
     assert not lenders.any_for(1, guest, 0, limits)

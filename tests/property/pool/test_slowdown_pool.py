@@ -1,4 +1,4 @@
-"""Slowdown-driven on pools: as EASY where nobody shares, and what holds in every instant else."""
+"""Slowdown-driven on pools: equal to EASY without sharing, and invariants at every instant."""
 
 from __future__ import annotations
 
@@ -15,30 +15,34 @@ from hypothesis import strategies as st
 from unit.pool.pools import S, table
 
 from wattfold.coordinator.models.pass_model import APPLICATIONS
-from wattfold.coordinator.policies.backfill import AT_ONCE, Passes
-from wattfold.coordinator.policies.easy import EasyScheduler
-from wattfold.coordinator.policies.node_parts import Parts
-from wattfold.coordinator.policies.slowdown_driven_check import (
+from wattfold.coordinator.policies.backfill.counts import AT_ONCE, Passes
+from wattfold.coordinator.policies.backfill.easy import EasyScheduler
+from wattfold.coordinator.policies.backfill.node_parts import Parts
+from wattfold.coordinator.policies.slowdown_driven.check import (
     BrokenRuleError,
     CheckedSlowdownScheduler,
 )
-from wattfold.coordinator.policies.slowdown_driven_choice import INFINITE, Limits
-from wattfold.coordinator.policies.slowdown_driven_pool import SlowdownScheduler
-from wattfold.coordinator.policies.slowdown_driven_queue import SlowdownQueue
-from wattfold.coordinator.policies.slowdown_driven_rules import Power, Sharing, SharingRules
-from wattfold.coordinator.simulation.pool.budget import Budget, BudgetStep
-from wattfold.coordinator.simulation.pool.engine import simulate
-from wattfold.coordinator.simulation.pool.jobs import JobTable
-from wattfold.coordinator.simulation.pool.node_machine import NodeClass, NodeMachine
-from wattfold.coordinator.simulation.pool.record import RunRecord
-from wattfold.coordinator.simulation.pool.run_times import RunTimeModel
+from wattfold.coordinator.policies.slowdown_driven.choice import INFINITE, MateEnd, MateLimits
+from wattfold.coordinator.policies.slowdown_driven.pool import SlowdownScheduler
+from wattfold.coordinator.policies.slowdown_driven.queue import SlowdownQueue
+from wattfold.coordinator.policies.slowdown_driven.rules import (
+    NodeSharing,
+    PowerSharing,
+    SharingRules,
+)
+from wattfold.simulator.engine.budget import BudgetSchedule, BudgetStep
+from wattfold.simulator.engine.engine import simulate
+from wattfold.simulator.engine.jobs import JobTable
+from wattfold.simulator.engine.node_machine import NodeClass, NodeMachine
+from wattfold.simulator.engine.record import RunRecord
+from wattfold.simulator.engine.run_times import RunTimeModel
 
 NODES, CORES = 8, 16
 MACHINE = NodeMachine(classes=(NodeClass.of_watts("n", NODES, CORES),))
 RIGID, MOLDABLE, MALLEABLE = (
-    Sharing(False, False, 4),
-    Sharing(False, True, 4),
-    Sharing(True, True, 4),
+    NodeSharing(False, False, 4),
+    NodeSharing(False, True, 4),
+    NodeSharing(True, True, 4),
 )
 
 
@@ -69,11 +73,11 @@ def scheduler(
 
 
 def run(jobs: JobTable, made: Any, model: RunTimeModel = RunTimeModel.IDEAL) -> RunRecord:
-    return simulate(jobs, MACHINE, made, Budget.constant(MACHINE.full_uw), model=model)
+    return simulate(jobs, MACHINE, made, BudgetSchedule.constant(MACHINE.full_uw), model=model)
 
 
 class Watched(CheckedSlowdownScheduler):
-    """Looks at what jobs have after each of its decisions, and where they are."""
+    """Checks the cores and nodes of jobs after each of its decisions."""
 
     def _look_at(self, parts: Parts, queue: SlowdownQueue, now_ns: int) -> None:
         super()._look_at(parts, queue, now_ns)
@@ -87,7 +91,7 @@ class Watched(CheckedSlowdownScheduler):
 @given(seed=st.integers(0, 10**9), kills=st.booleans(), passes=PASSES)
 def test_where_nobody_may_share_it_is_easy(seed: int, kills: bool, passes: Passes) -> None:
     jobs = random_jobs(seed)
-    none = SharingRules(limits=Limits(most_slowdown=1.0))
+    none = SharingRules(limits=MateLimits(most_slowdown=1.0))
     more: dict[str, Any] = {"kills_at_limit": kills, "passes": passes}
     shared = run(jobs, scheduler(jobs, none, **more))
     rigid = scheduler(jobs, SharingRules(), [0] * len(jobs), **more)
@@ -101,6 +105,7 @@ def test_where_nobody_may_share_it_is_easy(seed: int, kills: bool, passes: Passe
 @given(
     seed=st.integers(0, 10**9),
     most=st.sampled_from([5.0, 10.0, INFINITE]),
+    mate_end=st.sampled_from(list(MateEnd)),
     dynamic=st.booleans(),
     benefit=st.booleans(),
     protects=st.booleans(),
@@ -109,12 +114,13 @@ def test_where_nobody_may_share_it_is_easy(seed: int, kills: bool, passes: Passe
     contiguous=st.booleans(),
     model=st.sampled_from([RunTimeModel.IDEAL, RunTimeModel.WORST_CASE]),
     passes=PASSES,
-    power=st.sampled_from(list(Power)),
+    power=st.sampled_from(list(PowerSharing)),
     weight=st.sampled_from([0.0, 1.0, 10.0]),
 )
 def test_every_instant_holds_and_all_jobs_end(
     seed: int,
     most: float,
+    mate_end: MateEnd,
     dynamic: bool,
     benefit: bool,
     protects: bool,
@@ -123,14 +129,16 @@ def test_every_instant_holds_and_all_jobs_end(
     contiguous: bool,
     model: RunTimeModel,
     passes: Passes,
-    power: Power,
+    power: PowerSharing,
     weight: float,
 ) -> None:
-    """The engine checks cores and power; `Watched` least cores, shares and the reservation."""
+    """The engine checks cores and power; `Watched` checks minimum cores, shares and the
+    reservation.
+    """
     jobs = random_jobs(seed)
     rng = random.Random(seed)
     rules = SharingRules(
-        limits=Limits(most_slowdown=most),
+        limits=MateLimits(most_slowdown=most, mate_end=mate_end),
         dynamic=dynamic,
         benefit=benefit,
         protects=protects,
@@ -149,13 +157,13 @@ def test_every_instant_holds_and_all_jobs_end(
     )
     record = run(jobs, made, model)
     assert (record.columns.end_ns >= record.columns.start_ns).all()
-    # No job is done in less time than on all it asked for, to the rounding of shares done.
+    # No job takes less time than on all requested cores, up to rounding of the progress.
     took = record.columns.end_ns - record.columns.start_ns
     assert (took >= jobs.run_ns - 1000).all()
 
 
 def with_profiles(jobs: JobTable, seed: int) -> JobTable:
-    """Jobs that lose by far less, or hardly less, than in proportion; their times are as before."""
+    """Jobs with far less or slightly less than proportional losses; run times do not change."""
     rng = random.Random(seed)
     profiles = []
     for size, run_ns in zip(jobs.size_max.tolist(), jobs.run_ns.tolist(), strict=True):
@@ -169,18 +177,18 @@ def with_profiles(jobs: JobTable, seed: int) -> JobTable:
 @settings(max_examples=examples(60))
 @given(
     seed=st.integers(0, 10**9),
-    power=st.sampled_from(list(Power)),
+    power=st.sampled_from(list(PowerSharing)),
     free_nodes=st.booleans(),
     factor=st.sampled_from([0.25, 0.5, 0.75]),
     falls=st.booleans(),
 )
 def test_jobs_with_profiles_share_within_a_budget_that_falls(
-    seed: int, power: Power, free_nodes: bool, factor: float, falls: bool
+    seed: int, power: PowerSharing, free_nodes: bool, factor: float, falls: bool
 ) -> None:
-    """The engine looks at the budget in every instant; all jobs end."""
+    """The engine checks the budget at every instant; all jobs end."""
     jobs = with_profiles(random_jobs(seed, 40), seed)
     rules = SharingRules(
-        limits=Limits(most_slowdown=INFINITE), power=power, factor=factor, free_nodes=free_nodes
+        limits=MateLimits(most_slowdown=INFINITE), power=power, factor=factor, free_nodes=free_nodes
     )
     made = Watched(
         rules=rules,
@@ -191,7 +199,7 @@ def test_jobs_with_profiles_share_within_a_budget_that_falls(
     )
     least_uw, most_uw = MACHINE.floors_uw + 1, MACHINE.full_uw
     steps = [(0, most_uw), (50 * S, least_uw), (400 * S, most_uw)] if falls else [(0, most_uw)]
-    budget = Budget(steps=tuple(BudgetStep(at_ns=at, budget_uw=uw) for at, uw in steps))
+    budget = BudgetSchedule(steps=tuple(BudgetStep(at_ns=at, budget_uw=uw) for at, uw in steps))
     record = simulate(jobs, MACHINE, made, budget, model=RunTimeModel.PASS)
     assert (record.columns.end_ns >= record.columns.start_ns).all()
     assert record.over_budget_ns == 0
@@ -206,23 +214,23 @@ def test_under_a_budget_that_stands_only_energy_makes_a_difference(
     jobs = random_jobs(seed)
     made = [
         scheduler(jobs, SharingRules(power=power, free_nodes=free_nodes))
-        for power in (Power.ANY, Power.WATTS)
+        for power in (PowerSharing.ANY, PowerSharing.WATTS)
     ]
     starts = [run(jobs, one).columns.start_ns for one in made]
     assert np.array_equal(*starts)
 
 
 def test_short_of_power_jobs_share_with_any_alone() -> None:
-    """At 5 s the budget falls below what the first one has; the second comes then."""
+    """At 5 s the budget falls below the power of the first job; the second job arrives then."""
     jobs = with_profiles(table((0, 8, 100), (10, 8, 10), (300, 1, 1)), 3)
-    below = Budget(
+    below = BudgetSchedule(
         steps=(
             BudgetStep(at_ns=0, budget_uw=MACHINE.full_uw),
             BudgetStep(at_ns=5 * S, budget_uw=MACHINE.floors_uw + 1),
             BudgetStep(at_ns=200 * S, budget_uw=MACHINE.full_uw),
         )
     )
-    for power, guests in ((Power.ANY, 1), (Power.WATTS, 0), (Power.WEIGH, 0)):
+    for power, guests in ((PowerSharing.ANY, 1), (PowerSharing.WATTS, 0), (PowerSharing.WEIGH, 0)):
         made = scheduler(jobs, SharingRules(power=power), profiles=jobs.profiles)
         simulate(jobs, MACHINE, made, below, model=RunTimeModel.PASS)
         assert made.started_beside == guests
@@ -235,14 +243,14 @@ def test_a_job_shares_though_nodes_are_free_where_that_saves_energy() -> None:
         at_full_s = base.time_s(4, base.p_high_w)
         profiles = tuple(base.scaled(run_s / at_full_s) for run_s in (1000, 10))
         with_some = replace(jobs, profiles=profiles)
-        made = scheduler(with_some, SharingRules(power=Power.WEIGH), profiles=profiles)
+        made = scheduler(with_some, SharingRules(power=PowerSharing.WEIGH), profiles=profiles)
         record = run(with_some, made, RunTimeModel.PASS)
         assert made.started_beside == guests
         assert record.columns.start_ns.tolist() == [0, 10 * S]
 
 
 def test_a_broken_rule_is_told() -> None:
-    """What is decided by other rules than the check goes by does not pass."""
+    """A decision under rules other than the checked rules fails."""
 
     class Reckless(CheckedSlowdownScheduler):
         def submit(self, job: int, now_ns: int) -> None:
@@ -257,19 +265,19 @@ def test_a_broken_rule_is_told() -> None:
 
 
 def test_a_guest_takes_half_and_its_mate_gets_it_back() -> None:
-    # The second would wait for 100 s; beside the first it takes 20 s.
+    # The second job would wait for 100 s; with a share of the first job's cores it takes 20 s.
     jobs = table((0, 8, 100), (10, 8, 10))
     made = scheduler(jobs, SharingRules())
     record = run(jobs, made)
     assert made.started_beside == 1
     assert record.columns.start_ns.tolist() == [0, 10 * S]
-    # It loses half of 20 s: what its guest did.
+    # It loses half of 20 s: the work of its guest.
     assert record.columns.end_ns.tolist() == pytest.approx([110 * S, 30 * S], abs=1000)
     assert record.columns.resizes.tolist() == [2, 0]
 
 
 def test_a_job_that_would_gain_too_little_waits() -> None:
-    # It would end at 110 s; beside the first it ends at 30 s, a slowdown lower by 8.
+    # It would end at 110 s. By sharing it ends at 30 s, with a slowdown lower by 8.
     jobs = table((0, 8, 100), (10, 8, 10))
     for least, guests in ((7.0, 1), (9.0, 0)):
         made = scheduler(jobs, SharingRules(least_gain=least))
@@ -285,10 +293,10 @@ def test_between_two_passes_nobody_starts_beside_mates() -> None:
 
 
 def test_an_owner_that_ends_first_leaves_its_nodes_to_its_guest() -> None:
-    # It said 100 s and takes 15: its guest has done 2.5 of 10 s at 15 s.
+    # It requested 100 s and takes 15 s: its guest has done 2.5 of 10 s at 15 s.
     jobs = table((0, 8, 15), (10, 8, 10), estimates=(100, 10))
     record = run(jobs, scheduler(jobs, SharingRules()))
-    # Half as fast from 10 s on, so it ends at 20 s; the guest has done 5 s then.
+    # Half as fast from 10 s on, so it ends at 20 s; the guest has done 5 s by then.
     assert record.columns.end_ns.tolist() == pytest.approx([20 * S, 25 * S], abs=1000)
 
 

@@ -1,4 +1,4 @@
-"""Slowdown-driven as the service has it, over named nodes, starts what it starts by counts."""
+"""Slowdown-driven in the service, over named nodes, starts the same jobs as the pool."""
 
 from __future__ import annotations
 
@@ -9,39 +9,39 @@ import numpy as np
 from property.pool.test_slowdown_pool import CORES, MACHINE, random_jobs, run, scheduler
 from unit.pool.pools import S
 
-from wattfold.coordinator.core.job import Assignment, CoreSharing, JobKind
-from wattfold.coordinator.core.plan import JobView
-from wattfold.coordinator.policies.scheduler import Jobs
-from wattfold.coordinator.policies.slowdown_driven import SlowdownDriven
-from wattfold.coordinator.policies.slowdown_driven_choice import INFINITE, Limits
-from wattfold.coordinator.policies.slowdown_driven_rules import Power, SharingRules
-from wattfold.coordinator.simulation.pool.jobs import JobTable
-from wattfold.coordinator.simulation.pool.named_scheduler import NamedPolicyScheduler
-from wattfold.coordinator.simulation.pool.run_times import RunTimeModel
+from wattfold.coordinator.core.model.job import Assignment, CoreSharing, JobKind
+from wattfold.coordinator.core.model.plan import JobView
+from wattfold.coordinator.policies.port import JobInformation
+from wattfold.coordinator.policies.slowdown_driven.choice import INFINITE, MateEnd, MateLimits
+from wattfold.coordinator.policies.slowdown_driven.policy import SlowdownDriven
+from wattfold.coordinator.policies.slowdown_driven.rules import PowerSharing, SharingRules
+from wattfold.simulator.engine.jobs import JobTable
+from wattfold.simulator.engine.named_scheduler import NamedPolicyScheduler
+from wattfold.simulator.engine.run_times import RunTimeModel
 
 KINDS = (JobKind.RIGID, JobKind.MOLDABLE, JobKind.MALLEABLE)
 RANKS = 4
 
 
 class Served(NamedPolicyScheduler):
-    """The policy of the service, for jobs on whole nodes that share as their kinds may."""
+    """The policy of the service, for jobs on whole nodes that share as their kinds allow."""
 
     def __init__(self, jobs: JobTable, policy: SlowdownDriven, kinds: list[int]) -> None:
         super().__init__(jobs, MACHINE, policy, policy.name)
         self._of = kinds
 
         self._since: dict[int, tuple[int, float]] = {}
-        """Since when a job goes on as it does, and the share done by then."""
+        """Time of the last change of a job, and its share of done work at that time."""
 
-    def attach(self, jobs: Jobs) -> None:
+    def attach(self, jobs: JobInformation) -> None:
         super().attach(jobs)
-        # How far jobs really are would be news to a pool's own scheduler.
+        # A pool's own scheduler does not know the actual progress of jobs.
         self.held, self.out_of_use = self._known.held, self._known.out_of_use
         self.foretold_ns = self._known.foretold_ns
         self._known = self  # type: ignore[assignment]
 
     def done(self, job: int, now_ns: int) -> float:
-        """As the service counts it: by estimates."""
+        """Progress as the service counts it: by estimates."""
         view, (since_ns, share) = self._views[job], self._since[job]
         assert view.current is not None
         return share + (now_ns - since_ns) / 1e9 / view.current.expected_total_s
@@ -60,27 +60,30 @@ class Served(NamedPolicyScheduler):
 
 
 def test_the_service_starts_what_a_pool_starts() -> None:
-    """Not with a cut-off that moves, nor where mates may delay the first: a pool looks at a job
-    again only when room or mates have come."""
+    """Without a dynamic cut-off and without mates that may delay the queue head: a pool reconsiders
+    a job only after new room or new mates.
+    """
     assert sum(map(started_beside, range(60))) > 100
 
 
 def started_beside(seed: int) -> int:
-    """How many jobs start beside mates, on a pool and as the service does, if both agree."""
+    """Return the number of jobs that start with mates, if pool and service agree."""
     rng = random.Random(seed)
     jobs = random_jobs(seed, 30)
     # Without an estimate the service assumes an hour.
     jobs = replace(jobs, run_ns=jobs.run_ns + S, estimate_ns=jobs.estimate_ns + S)
     kinds = [rng.choice([0, 1, 2, 2, 2]) for _ in range(len(jobs))]
     most, mates = rng.choice([5.0, 10.0, INFINITE]), rng.randint(1, 3)
-    # Of thirds of a node the pool rounds work to nanoseconds.
+    # With thirds of a node, the pool would round work to nanoseconds.
     factor, mapped = rng.choice([0.25, 0.5]), rng.choice([0, 2, 32])
     benefit, free_nodes = rng.random() < 0.5, rng.random() < 0.5
     least_gain = rng.choice([0.0, 0.0, 2.0])
-    power = rng.choice([Power.WATTS, Power.WATTS, Power.WEIGH])
+    power = rng.choice([PowerSharing.WATTS, PowerSharing.WATTS, PowerSharing.WEIGH])
+    mate_end = rng.choice(list(MateEnd))
     policy = SlowdownDriven(
         max_slowdown=most,
         mates=mates,
+        mate_end=mate_end,
         sharing_factor=factor,
         benefit=benefit,
         free_nodes=free_nodes,
@@ -89,7 +92,7 @@ def started_beside(seed: int) -> int:
         least_gain=least_gain,
     )
     rules = SharingRules(
-        limits=Limits(most_slowdown=most, mates=mates),
+        limits=MateLimits(most_slowdown=most, mates=mates, mate_end=mate_end),
         factor=factor,
         benefit=benefit,
         free_nodes=free_nodes,
@@ -98,7 +101,7 @@ def started_beside(seed: int) -> int:
         least_gain=least_gain,
     )
     counted = scheduler(jobs, rules, kinds, kills_at_limit=False)
-    # As the service: one decision for all that a round knows of.
+    # As in the service: one decision for all events of a round.
     counted.each_event = False
     pooled = run(jobs, counted, RunTimeModel.WORST_CASE)
     served = run(jobs, Served(jobs, policy, kinds), RunTimeModel.WORST_CASE)

@@ -1,14 +1,18 @@
-"""The optimum by trying every plan. For problems of a few jobs."""
+"""The optimum by exhaustive search, for problems of a few jobs."""
 
 from itertools import product
 
 import numpy as np
 
-from wattfold.coordinator.solvers.problem import Problem, check_choice, objective_of
+from wattfold.coordinator.solvers.allocator.problem import (
+    AllocationProblem,
+    check_choice,
+    objective_of,
+)
 
 
-def best_objective(problem: Problem) -> float | None:
-    """Eq. 1 of the best valid plan; None when there is none."""
+def best_objective(problem: AllocationProblem) -> float | None:
+    """Objective of Eq. 1 of the best valid plan; None if no plan is valid."""
     starts = problem.starts().tolist()
     options = [[-1, *range(starts[j], starts[j + 1])] for j in range(problem.job_count)]
     best: float | None = None

@@ -1,4 +1,4 @@
-"""Small queues before small machines of unlike nodes, drawn for the tests of list schedules."""
+"""Small random queues and small machines of heterogeneous nodes, for tests of list schedules."""
 
 from __future__ import annotations
 
@@ -9,24 +9,26 @@ from wattfold.coordinator.solvers.lists.problem import (
     UNLIMITED_UW,
     Budget,
     Closing,
-    Job,
-    Node,
+    NodePart,
+    NodeSpread,
     Option,
-    Part,
-    Problem,
+    ProblemJob,
+    ProblemNode,
+    QueueProblem,
     Running,
     Shape,
-    Spread,
 )
 
 NOW_NS = 100
 
 
 @st.composite
-def problems(draw: st.DrawFn, jobs_max: int = 7) -> Problem:
-    """Up to four nodes of two kinds, two resources; jobs run, windows close, the budget changes."""
+def problems(draw: st.DrawFn, jobs_max: int = 7) -> QueueProblem:
+    """Up to four nodes of two kinds, two resources, running jobs, windows and budget changes."""
     nodes = tuple(
-        Node((draw(st.integers(1, 6)), draw(st.sampled_from((0, 0, 2)))), draw(st.integers(0, 1)))
+        ProblemNode(
+            (draw(st.integers(1, 6)), draw(st.sampled_from((0, 0, 2)))), draw(st.integers(0, 1))
+        )
         for _ in range(draw(st.integers(1, 4)))
     )
     closings = tuple(draw(st.lists(_closings(len(nodes)), max_size=2)))
@@ -34,7 +36,7 @@ def problems(draw: st.DrawFn, jobs_max: int = 7) -> Problem:
     limited = draw(st.booleans())
     later = draw(st.lists(st.integers(NOW_NS + 1, NOW_NS + 30), max_size=2, unique=True))
     budgets = [Budget(at_ns, draw(st.integers(0, 12))) for at_ns in (0, *sorted(later))]
-    return Problem(
+    return QueueProblem(
         now_ns=NOW_NS,
         nodes=nodes,
         shapes=tuple(shapes),
@@ -60,14 +62,14 @@ def _shapes(draw: st.DrawFn, nodes: int, closings: int) -> Shape:
     return Shape(
         units=draw(st.integers(1, 3)),
         amounts=(draw(st.integers(0, 4)), draw(st.sampled_from((0, 0, 1)))),
-        spread=draw(st.sampled_from(Spread)),
+        spread=draw(st.sampled_from(NodeSpread)),
         nodes=draw(st.none() | named),
         closings=tuple(sorted(concerned)),
     )
 
 
 @st.composite
-def _jobs(draw: st.DrawFn, shapes: int, limited: bool) -> Job:
+def _jobs(draw: st.DrawFn, shapes: int, limited: bool) -> ProblemJob:
     options = [
         Option(
             duration_ns=(lasts_ns := draw(st.integers(1, 10))),
@@ -76,7 +78,7 @@ def _jobs(draw: st.DrawFn, shapes: int, limited: bool) -> Job:
         )
         for _ in range(draw(st.integers(1, 2)))
     ]
-    return Job(
+    return ProblemJob(
         key=0,
         shape=draw(st.integers(0, shapes - 1)),
         options=tuple(options),
@@ -88,7 +90,7 @@ def _jobs(draw: st.DrawFn, shapes: int, limited: bool) -> Job:
 
 
 @st.composite
-def _running(draw: st.DrawFn, nodes: tuple[Node, ...], limited: bool) -> list[Running]:
+def _running(draw: st.DrawFn, nodes: tuple[ProblemNode, ...], limited: bool) -> list[Running]:
     left = [list(node.amounts) for node in nodes]
     found = []
     for _ in range(draw(st.integers(0, 3))):
@@ -96,7 +98,7 @@ def _running(draw: st.DrawFn, nodes: tuple[Node, ...], limited: bool) -> list[Ru
         for node in draw(st.sets(st.integers(0, len(nodes) - 1), min_size=1)):
             taken = tuple(draw(st.integers(0, amount)) for amount in left[node])
             left[node] = [a - b for a, b in zip(left[node], taken, strict=True)]
-            parts.append(Part(node, taken))
+            parts.append(NodePart(node, taken))
         power_uw = draw(st.integers(0, 6)) if limited else 0
         found.append(Running(tuple(parts), power_uw, NOW_NS + draw(st.integers(1, 15))))
     return found

@@ -1,9 +1,9 @@
-"""Strategies for problems small enough to try every plan of."""
+"""Strategies for problems that are small enough for exhaustive search."""
 
 import numpy as np
 from hypothesis import strategies as st
 
-from wattfold.coordinator.solvers.problem import CapacityRow, Problem
+from wattfold.coordinator.solvers.allocator.problem import AllocationProblem, CapacityRow
 
 
 @st.composite
@@ -14,8 +14,8 @@ def problems(
     rows_max: int = 1,
     node_rows: bool = False,
     scales: tuple[float, ...] = (1.0,),
-) -> Problem:
-    """A few jobs with a few options each; values of the jobs are multiplied by drawn scales.
+) -> AllocationProblem:
+    """A few jobs with a few options each; job values are multiplied by random scales.
 
     With ``node_rows`` two rows limit the units of some jobs, as the cores of a node do.
     """
@@ -31,7 +31,7 @@ def problems(
     rows = []
     if tight_rows and node_rows:
         node_of = draw(st.lists(st.integers(0, 2), min_size=jobs, max_size=jobs))
-        for node in range(2):  # Jobs of the third are on no node.
+        for node in range(2):  # Jobs of the third row are on no node.
             own = np.flatnonzero(np.repeat(node_of, counts) == node)
             limit = draw(st.integers(0, 16))
             rows.append(CapacityRow(option_indices=own, coefficients=units[own], limit=limit))
@@ -46,7 +46,7 @@ def problems(
             )
         )
     factor = draw(st.lists(st.sampled_from(scales), min_size=jobs, max_size=jobs))
-    return Problem(
+    return AllocationProblem(
         job_of=np.repeat(np.arange(jobs, dtype=np.int32), counts),
         units=units,
         power_uw=integers(0, 400_000_001),

@@ -1,4 +1,4 @@
-"""Small queues with everything a problem can have, and their best plans by trying all."""
+"""Small queues with all features of a problem, and their best plans by exhaustive search."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from wattfold.coordinator.solvers.lists.problem import (
     NEVER,
     Budget,
     Closing,
-    Job,
-    Node,
+    NodePart,
+    NodeSpread,
+    ObjectiveWeights,
     Option,
-    Part,
-    Plan,
-    Problem,
+    ProblemJob,
+    ProblemNode,
+    QueuePlan,
+    QueueProblem,
     Running,
     Shape,
-    Spread,
-    Weights,
     objective,
 )
 
@@ -30,16 +30,16 @@ NOW = 1_000 * S
 
 
 @st.composite
-def queues(draw: st.DrawFn) -> Problem:
-    """Two or three jobs on two nodes, times in whole seconds."""
-    nodes = (Node((4, 2), 0), Node((3, 2), 1))
+def queues(draw: st.DrawFn) -> QueueProblem:
+    """Two or three jobs on two nodes, with times in whole seconds."""
+    nodes = (ProblemNode((4, 2), 0), ProblemNode((3, 2), 1))
     shapes = tuple(draw(st.lists(_shapes(), min_size=1, max_size=2, unique=True)))
     jobs = []
     for key in range(draw(st.integers(2, 3))):
         shape = draw(st.integers(0, len(shapes) - 1))
         options = tuple(draw(st.lists(_options(), min_size=1, max_size=2)))
         jobs.append(
-            Job(
+            ProblemJob(
                 key=key,
                 shape=shape,
                 options=options,
@@ -51,7 +51,7 @@ def queues(draw: st.DrawFn) -> Problem:
         )
     running = ()
     if draw(st.booleans()):
-        parts = (Part(draw(st.integers(0, 1)), (2, draw(st.integers(0, 2)))),)
+        parts = (NodePart(draw(st.integers(0, 1)), (2, draw(st.integers(0, 2)))),)
         running = (Running(parts, draw(st.integers(0, 3)), NOW + draw(st.integers(1, 6)) * S),)
     low = draw(st.integers(0, 4))
     budgets = (
@@ -60,8 +60,8 @@ def queues(draw: st.DrawFn) -> Problem:
         else (Budget(0, 12),)
     )
     closing = Closing((draw(st.integers(0, 1)),), NOW + low * S, NOW + (low + 3) * S)
-    weights = draw(st.sampled_from([Weights(), Weights(lateness=0.0, late=0.0)]))
-    return Problem(
+    weights = draw(st.sampled_from([ObjectiveWeights(), ObjectiveWeights(lateness=0.0, late=0.0)]))
+    return QueueProblem(
         now_ns=NOW,
         nodes=nodes,
         shapes=shapes,
@@ -75,13 +75,13 @@ def queues(draw: st.DrawFn) -> Problem:
 
 @st.composite
 def _shapes(draw: st.DrawFn) -> Shape:
-    spread = draw(st.sampled_from(list(Spread)))
+    spread = draw(st.sampled_from(list(NodeSpread)))
     return Shape(
         units=draw(st.integers(1, 2)),
         amounts=draw(st.sampled_from([(1, 0), (1, 1), (2, 0), (1, 1)])),
         spread=spread,
         nodes=draw(st.sampled_from([None, None, (0, 1), (0,)]))
-        if spread is not Spread.APART
+        if spread is not NodeSpread.APART
         else None,
         closings=draw(st.sampled_from([(), (0,)])),
     )
@@ -94,16 +94,16 @@ def _options(draw: st.DrawFn) -> Option:
     return Option(duration_ns, power, draw(st.sampled_from([0, duration_ns + S])))
 
 
-def first(problem: Problem) -> Plan:
-    """One job after the other in their order, each as soon as it fits."""
+def first(problem: QueueProblem) -> QueuePlan:
+    """Schedule the jobs in their order, each as soon as it fits."""
     plan = _empty(problem)
     for index in range(len(problem.jobs)):
         plan = min(_placed(problem, plan, index), key=lambda one: one.starts_ns[index])
     return plan
 
 
-def best(problem: Problem) -> Plan:
-    """The best of all plans in which each job starts as soon as it fits after those before it."""
+def best(problem: QueueProblem) -> QueuePlan:
+    """Return the best plan in which each job starts as soon as it fits after earlier jobs."""
     found = first(problem)
     stack = [_empty(problem)]
     while stack:
@@ -124,8 +124,8 @@ def best(problem: Problem) -> Plan:
     return found
 
 
-def _alone(problem: Problem, job: int) -> Problem:
-    return Problem(
+def _alone(problem: QueueProblem, job: int) -> QueueProblem:
+    return QueueProblem(
         now_ns=problem.now_ns,
         nodes=problem.nodes,
         shapes=problem.shapes,
@@ -134,10 +134,10 @@ def _alone(problem: Problem, job: int) -> Problem:
     )
 
 
-def _empty(problem: Problem) -> Plan:
+def _empty(problem: QueueProblem) -> QueuePlan:
     count = len(problem.jobs)
     starts = (NEVER,) * count
-    return Plan(
+    return QueuePlan(
         starts_ns=starts,
         options=(0,) * count,
         nodes=((),) * count,
@@ -146,14 +146,14 @@ def _empty(problem: Problem) -> Plan:
     )
 
 
-def _placed(problem: Problem, plan: Plan, index: int) -> Iterator[Plan]:
-    """The plan with one more job, by option and nodes, each at its first time that holds."""
+def _placed(problem: QueueProblem, plan: QueuePlan, index: int) -> Iterator[QueuePlan]:
+    """Add a job to the plan, for each option and set of nodes, at its earliest feasible time."""
     job = problem.jobs[index]
     for option in range(len(job.options)):
         for nodes in _choices(problem, problem.shapes[job.shape]):
             for start_ns in _times(problem, plan):
                 starts = (*plan.starts_ns[:index], start_ns, *plan.starts_ns[index + 1 :])
-                following = Plan(
+                following = QueuePlan(
                     starts_ns=starts,
                     options=(*plan.options[:index], option, *plan.options[index + 1 :]),
                     nodes=(*plan.nodes[:index], nodes, *plan.nodes[index + 1 :]),
@@ -165,17 +165,17 @@ def _placed(problem: Problem, plan: Plan, index: int) -> Iterator[Plan]:
                     break
 
 
-def _choices(problem: Problem, shape: Shape) -> list[tuple[int, ...]]:
+def _choices(problem: QueueProblem, shape: Shape) -> list[tuple[int, ...]]:
     able = range(len(problem.nodes)) if shape.nodes is None else shape.nodes
-    if shape.spread is Spread.TOGETHER:
+    if shape.spread is NodeSpread.TOGETHER:
         return [(node,) * shape.units for node in able]
-    if shape.spread is Spread.APART:
+    if shape.spread is NodeSpread.APART:
         return list(combinations(able, shape.units))
     return list(combinations_with_replacement(able, shape.units))
 
 
-def _times(problem: Problem, plan: Plan) -> list[int]:
-    """Now, and whenever something ends."""
+def _times(problem: QueueProblem, plan: QueuePlan) -> list[int]:
+    """The current time and all end times."""
     times = {problem.now_ns, *(one.end_ns for one in problem.running)}
     times |= {one.to_ns for one in problem.closings} | {one.from_ns for one in problem.budgets}
     for job, start_ns, option in zip(problem.jobs, plan.starts_ns, plan.options, strict=True):

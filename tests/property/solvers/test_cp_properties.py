@@ -1,4 +1,4 @@
-"""CP-SAT on small queues: its plans hold, are no worse than the incumbent, and proofs are true."""
+"""CP-SAT on small queues: valid plans, never worse than the incumbent, and correct proofs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from property.solvers.small_queues import best, first, queues
 from wattfold.coordinator.solvers.cp.calls import repaired, whole
 from wattfold.coordinator.solvers.cp.limits import Limits, Repairs
 from wattfold.coordinator.solvers.lists.feasibility import faults
-from wattfold.coordinator.solvers.lists.problem import Problem
+from wattfold.coordinator.solvers.lists.problem import QueueProblem
 
 pytest.importorskip("ortools", reason="OR-Tools (wattfold[cp]) is not installed")
 
@@ -22,7 +22,7 @@ AMPLE = Limits(deterministic=100.0, conflicts=1_000_000, wall_s=60.0)
 
 @settings(max_examples=examples(60))
 @given(problem=queues())
-def test_the_model_finds_the_best_plan_of_all(problem: Problem) -> None:
+def test_the_model_finds_the_best_plan_of_all(problem: QueueProblem) -> None:
     incumbent = first(problem)
     assert faults(problem, incumbent) == []
     answer = whole(problem, incumbent, 1, AMPLE)
@@ -34,8 +34,10 @@ def test_the_model_finds_the_best_plan_of_all(problem: Problem) -> None:
 
 @settings(max_examples=examples(40))
 @given(problem=queues(), seed=st.integers(0, 3), shift_ns=st.integers(1, 10**8))
-def test_repairs_hold_and_are_the_same_again(problem: Problem, seed: int, shift_ns: int) -> None:
-    # Times that have no common step: the grid rounds.
+def test_repairs_hold_and_are_the_same_again(
+    problem: QueueProblem, seed: int, shift_ns: int
+) -> None:
+    # Times without a common step: the grid rounds them.
     odd = replace(
         problem,
         running=tuple(one._replace(end_ns=one.end_ns + shift_ns) for one in problem.running),

@@ -1,4 +1,4 @@
-"""Counting equal jobs against trying every plan, and against the same jobs kept apart."""
+"""Counted equal jobs against exhaustive search, and against the same jobs as separate jobs."""
 
 from __future__ import annotations
 
@@ -12,23 +12,28 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from small_problems import problems
 
-from wattfold.coordinator.solvers import highs, lagrangian
-from wattfold.coordinator.solvers.classes import Tally, group
-from wattfold.coordinator.solvers.core_search import core_of, enumerate_core
-from wattfold.coordinator.solvers.cutting import settle
-from wattfold.coordinator.solvers.instances import FAMILIES, Variant, draw
-from wattfold.coordinator.solvers.lagrangian import LagrangianOptions
-from wattfold.coordinator.solvers.prices import certify, start
-from wattfold.coordinator.solvers.problem import Outcome, Problem, check, objective_of
-from wattfold.coordinator.solvers.resources import Impossible, tabulate
-from wattfold.coordinator.solvers.trades import traded
+from wattfold.coordinator.solvers.allocator import highs, lagrangian
+from wattfold.coordinator.solvers.allocator.classes import Tally, group
+from wattfold.coordinator.solvers.allocator.core_search import core_of, enumerate_core
+from wattfold.coordinator.solvers.allocator.cutting import settle
+from wattfold.coordinator.solvers.allocator.instances import FAMILIES, Variant, draw
+from wattfold.coordinator.solvers.allocator.lagrangian import LagrangianOptions
+from wattfold.coordinator.solvers.allocator.prices import certify, start
+from wattfold.coordinator.solvers.allocator.problem import (
+    AllocationOutcome,
+    AllocationProblem,
+    check,
+    objective_of,
+)
+from wattfold.coordinator.solvers.allocator.resources import Impossible, tabulate
+from wattfold.coordinator.solvers.allocator.trades import traded
 
 small = settings(max_examples=examples(100))
 EXACT = LagrangianOptions(exact=True)
 
 
-def repeated(problem: Problem, kind_of: list[int]) -> Problem:
-    """A problem whose jobs are some of this one's, each as often as it is named."""
+def repeated(problem: AllocationProblem, kind_of: list[int]) -> AllocationProblem:
+    """A problem with one copy of a job of this problem for each entry of ``kind_of``."""
     starts = problem.starts()
     own = [np.arange(starts[kind], starts[kind + 1]) for kind in kind_of]
     pick = np.concatenate(own)
@@ -43,8 +48,8 @@ def repeated(problem: Problem, kind_of: list[int]) -> Problem:
 
 
 @st.composite
-def arrays(draw: st.DrawFn) -> Problem:
-    """Up to six jobs of up to three kinds."""
+def arrays(draw: st.DrawFn) -> AllocationProblem:
+    """Problems of up to six jobs of up to three kinds."""
     kinds = draw(problems(tight_rows=False))
     numbers = st.integers(0, min(kinds.job_count, 3) - 1)
     return repeated(kinds, draw(st.lists(numbers, min_size=1, max_size=6)))
@@ -52,22 +57,22 @@ def arrays(draw: st.DrawFn) -> Problem:
 
 @small
 @given(arrays())
-def test_equal_jobs_counted_equal_brute_force(problem: Problem) -> None:
+def test_equal_jobs_counted_equal_brute_force(problem: AllocationProblem) -> None:
     best = brute_force.best_objective(problem)
     for options in (EXACT, LagrangianOptions(gap=0.01)):
         solution = lagrangian.solve(problem, options)
         assert check(problem, solution) == ()
         if best is None:
-            assert solution.outcome is Outcome.INFEASIBLE
+            assert solution.outcome is AllocationOutcome.INFEASIBLE
             continue
-        assert solution.outcome is Outcome.OPTIMAL
+        assert solution.outcome is AllocationOutcome.OPTIMAL
         assert solution.bound >= best * (1 - 1e-12)
         assert solution.objective * (1 + options.target) >= best * (1 - 1e-12)
 
 
 @small
 @given(arrays())
-def test_the_search_over_counts_proves_the_optimum_by_itself(problem: Problem) -> None:
+def test_the_search_over_counts_proves_the_optimum_by_itself(problem: AllocationProblem) -> None:
     table = tabulate(problem)
     if isinstance(table, Impossible) or not table.jobs:
         return
@@ -94,7 +99,7 @@ def test_the_search_over_counts_proves_the_optimum_by_itself(problem: Problem) -
 
 @small
 @given(arrays())
-def test_prices_settled_by_cutting_planes_are_no_worse(problem: Problem) -> None:
+def test_prices_settled_by_cutting_planes_are_no_worse(problem: AllocationProblem) -> None:
     table = tabulate(problem)
     if isinstance(table, Impossible) or not table.jobs:
         return
@@ -102,14 +107,16 @@ def test_prices_settled_by_cutting_planes_are_no_worse(problem: Problem) -> None
     first = start(counted)
     settled = settle(counted, first).prices
     assert certify(counted, settled).bound <= certify(counted, first).bound * (1 + 1e-12)
-    # Counted or not, the bound of the same prices is the same.
+    # Counted or not, the bound for the same prices is equal.
     apart = certify(table, settled).bound
     assert certify(counted, settled).bound == pytest.approx(apart, rel=1e-9)
 
 
 @small
 @given(arrays(), st.randoms(use_true_random=False))
-def test_the_order_of_equal_jobs_does_not_matter(problem: Problem, random: object) -> None:
+def test_the_order_of_equal_jobs_does_not_matter(
+    problem: AllocationProblem, random: object
+) -> None:
     order = list(range(problem.job_count))
     random.shuffle(order)  # type: ignore[attr-defined]
     before = lagrangian.solve(problem, EXACT)
@@ -151,8 +158,8 @@ def test_the_bound_holds_for_the_exact_optimum(family: Variant, seed: int, jobs:
 
 @small
 @given(arrays())
-def test_counted_is_never_worse_than_apart(problem: Problem) -> None:
-    """The same jobs with values apart by less than counts: no two rows are equal any more."""
+def test_counted_is_never_worse_than_apart(problem: AllocationProblem) -> None:
+    """The same jobs with values that differ negligibly, so that no two rows are equal."""
     apart = replace(problem, value=problem.value * (1.0 + 1e-9 * (1 + problem.job_of)))
     counted, single = lagrangian.solve(problem, EXACT), lagrangian.solve(apart, EXACT)
     assert counted.outcome is single.outcome
@@ -161,8 +168,10 @@ def test_counted_is_never_worse_than_apart(problem: Problem) -> None:
 
 @small
 @given(arrays(), st.randoms(use_true_random=False))
-def test_equal_jobs_share_the_same_options_in_any_order(problem: Problem, random: object) -> None:
-    """Only equal jobs change places: who they are is their content, so the plan is the same."""
+def test_equal_jobs_share_the_same_options_in_any_order(
+    problem: AllocationProblem, random: object
+) -> None:
+    """A permutation exchanges only jobs of equal content, so the plan stays the same."""
     starts = problem.starts()
     content = [
         (
@@ -182,7 +191,7 @@ def test_equal_jobs_share_the_same_options_in_any_order(problem: Problem, random
 
 @small
 @given(arrays())
-def test_traded_plans_keep_limits_counts_and_what_must_run(problem: Problem) -> None:
+def test_traded_plans_keep_limits_counts_and_what_must_run(problem: AllocationProblem) -> None:
     apart = replace(problem, value=problem.value * (1.0 + 1e-3 * problem.job_of))
     table = tabulate(apart)
     if isinstance(table, Impossible) or not table.jobs or table.forced.any():

@@ -1,4 +1,4 @@
-"""The Lagrangian allocator against trying every plan, and its bound in exact arithmetic."""
+"""The Lagrangian allocator against exhaustive search, and its bound in exact arithmetic."""
 
 from dataclasses import replace
 from fractions import Fraction
@@ -11,19 +11,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from small_problems import problems
 
-from wattfold.coordinator.solvers import glpk, highs, lagrangian
-from wattfold.coordinator.solvers.instances import VARIANTS, draw
-from wattfold.coordinator.solvers.lagrangian import LagrangianOptions
-from wattfold.coordinator.solvers.merging import merge
-from wattfold.coordinator.solvers.prices import certify, descend, narrow, start
-from wattfold.coordinator.solvers.problem import (
-    Outcome,
-    Problem,
+from wattfold.coordinator.solvers.allocator import glpk, highs, lagrangian
+from wattfold.coordinator.solvers.allocator.instances import VARIANTS, draw
+from wattfold.coordinator.solvers.allocator.lagrangian import LagrangianOptions
+from wattfold.coordinator.solvers.allocator.merging import merge
+from wattfold.coordinator.solvers.allocator.prices import certify, descend, narrow, start
+from wattfold.coordinator.solvers.allocator.problem import (
+    AllocationOutcome,
+    AllocationProblem,
     check,
     check_choice,
     objective_of,
 )
-from wattfold.coordinator.solvers.resources import Impossible, Table, tabulate
+from wattfold.coordinator.solvers.allocator.resources import Impossible, Table, tabulate
 
 small = settings(max_examples=examples(150))
 EXACT = LagrangianOptions(exact=True)
@@ -34,28 +34,30 @@ any_problem = problems(rows_max=3) | problems(rows_max=3, scales=SCALES) | on_no
 
 @small
 @given(any_problem)
-def test_exact_equals_brute_force(problem: Problem) -> None:
+def test_exact_equals_brute_force(problem: AllocationProblem) -> None:
     solution = lagrangian.solve(problem, EXACT)
     best = brute_force.best_objective(problem)
     assert check(problem, solution) == ()
     if best is None:
-        assert solution.outcome is Outcome.INFEASIBLE
+        assert solution.outcome is AllocationOutcome.INFEASIBLE
         return
-    assert solution.outcome is Outcome.OPTIMAL
+    assert solution.outcome is AllocationOutcome.OPTIMAL
     assert solution.objective == pytest.approx(best, rel=1e-12)
     assert best <= solution.bound <= best * (1 + 1e-12)
 
 
 @small
 @given(any_problem, st.sampled_from([0.0, 1e-3, 0.05, 0.5]))
-def test_within_the_gap_asked_for_under_a_bound_that_holds(problem: Problem, gap: float) -> None:
+def test_within_the_gap_asked_for_under_a_bound_that_holds(
+    problem: AllocationProblem, gap: float
+) -> None:
     solution = lagrangian.solve(problem, LagrangianOptions(gap=gap))
     best = brute_force.best_objective(problem)
     assert check(problem, solution) == ()
     if best is None:
-        assert solution.outcome is Outcome.INFEASIBLE
+        assert solution.outcome is AllocationOutcome.INFEASIBLE
         return
-    assert solution.outcome is Outcome.OPTIMAL
+    assert solution.outcome is AllocationOutcome.OPTIMAL
     assert solution.bound >= best
     assert solution.objective * (1 + gap) >= best * (1 - 1e-12)
     assert solution.gap <= gap + 1e-12
@@ -64,16 +66,16 @@ def test_within_the_gap_asked_for_under_a_bound_that_holds(problem: Problem, gap
 @small
 @given(any_problem, st.sampled_from([0.0, 1e-3, 0.05]))
 def test_without_time_to_close_the_gap_the_certificate_still_holds(
-    problem: Problem, gap: float
+    problem: AllocationProblem, gap: float
 ) -> None:
     solution = lagrangian.solve(problem, LagrangianOptions(gap=gap, time_limit_s=0.0))
     best = brute_force.best_objective(problem)
     assert check(problem, solution) == ()
-    if solution.outcome is Outcome.INFEASIBLE:
+    if solution.outcome is AllocationOutcome.INFEASIBLE:
         assert best is None
     elif best is not None:
         assert solution.bound >= best
-    if solution.outcome is Outcome.OPTIMAL:
+    if solution.outcome is AllocationOutcome.OPTIMAL:
         assert best is not None
         assert solution.objective * (1 + gap) >= best * (1 - 1e-12)
 
@@ -84,7 +86,7 @@ def test_without_time_to_close_the_gap_the_certificate_still_holds(
     st.lists(st.floats(0, 1e6, allow_subnormal=False), min_size=5, max_size=5),
 )
 def test_the_bound_of_any_prices_is_above_the_exact_one(
-    problem: Problem, prices: list[float]
+    problem: AllocationProblem, prices: list[float]
 ) -> None:
     table = tabulate(problem)
     if isinstance(table, Impossible):
@@ -115,7 +117,7 @@ def exact_bound(table: Table, prices: np.ndarray[tuple[int], np.dtype[np.float64
 @small
 @given(any_problem)
 def test_no_plan_with_an_option_is_worth_more_than_the_bound_less_its_loss(
-    problem: Problem,
+    problem: AllocationProblem,
 ) -> None:
     table = tabulate(problem)
     if isinstance(table, Impossible) or not table.jobs:
@@ -135,7 +137,9 @@ def test_no_plan_with_an_option_is_worth_more_than_the_bound_less_its_loss(
 
 @small
 @given(on_nodes)
-def test_deciding_the_jobs_of_a_node_together_changes_no_optimum(problem: Problem) -> None:
+def test_deciding_the_jobs_of_a_node_together_changes_no_optimum(
+    problem: AllocationProblem,
+) -> None:
     merged = merge(problem)
     if merged is None:
         return
@@ -153,7 +157,9 @@ def test_deciding_the_jobs_of_a_node_together_changes_no_optimum(problem: Proble
 
 @small
 @given(any_problem, st.floats(0, 0.9))
-def test_narrowing_keeps_what_is_best_at_prices_nearby(problem: Problem, share: float) -> None:
+def test_narrowing_keeps_what_is_best_at_prices_nearby(
+    problem: AllocationProblem, share: float
+) -> None:
     table = tabulate(problem)
     if isinstance(table, Impossible) or not table.jobs:
         return
@@ -165,7 +171,7 @@ def test_narrowing_keeps_what_is_best_at_prices_nearby(problem: Problem, share: 
 
 @small
 @given(any_problem, st.integers(0, 10), st.integers(0, 500_000_000))
-def test_more_budget_is_never_worse(problem: Problem, units: int, power_uw: int) -> None:
+def test_more_budget_is_never_worse(problem: AllocationProblem, units: int, power_uw: int) -> None:
     before = lagrangian.solve(problem, EXACT)
     wider = replace(
         problem,
@@ -185,7 +191,7 @@ def test_exact_equals_glpk(variant: object, seed: int, jobs: int) -> None:
     problem = draw(replace(variant, jobs=jobs, sizes=4), np.random.default_rng(seed))  # type: ignore[type-var]
     ours = lagrangian.solve(problem, EXACT)
     reference = glpk.solve(problem)
-    assert ours.outcome is reference.outcome is Outcome.OPTIMAL
+    assert ours.outcome is reference.outcome is AllocationOutcome.OPTIMAL
     assert check(problem, ours) == ()
     assert ours.objective == pytest.approx(reference.objective, rel=2e-7)
     assert ours.bound >= reference.objective * (1 - 1e-12)
@@ -194,8 +200,8 @@ def test_exact_equals_glpk(variant: object, seed: int, jobs: int) -> None:
 @settings(max_examples=examples(25))
 @given(st.integers(1, 30), st.integers(1, 60), st.booleans())
 def test_identical_jobs(jobs: int, units_max: int, must: bool) -> None:
-    """Ties everywhere: as many run at the better size as fit, counted by hand."""
-    problem = Problem(
+    """Ties everywhere: as many jobs run at the better size as fit, counted by hand."""
+    problem = AllocationProblem(
         job_of=np.repeat(np.arange(jobs, dtype=np.int32), 2),
         units=np.tile(np.asarray([1, 2]), jobs),
         power_uw=np.tile(np.asarray([10, 20]), jobs),
@@ -206,21 +212,21 @@ def test_identical_jobs(jobs: int, units_max: int, must: bool) -> None:
     )
     solution = lagrangian.solve(problem, EXACT)
     if must and jobs > units_max:
-        assert solution.outcome is Outcome.INFEASIBLE
+        assert solution.outcome is AllocationOutcome.INFEASIBLE
         return
     running = min(jobs, units_max)
-    assert solution.outcome is Outcome.OPTIMAL
+    assert solution.outcome is AllocationOutcome.OPTIMAL
     assert solution.objective == running + 0.5 * min(running, units_max - running)
 
 
 @small
 @given(problems(rows_max=3))
-def test_highs_equals_brute_force(problem: Problem) -> None:
+def test_highs_equals_brute_force(problem: AllocationProblem) -> None:
     solution = highs.solve(problem)
     best = brute_force.best_objective(problem)
     assert check(problem, solution) == ()
     if best is None:
-        assert solution.outcome is Outcome.INFEASIBLE
+        assert solution.outcome is AllocationOutcome.INFEASIBLE
         return
-    assert solution.outcome is Outcome.OPTIMAL
+    assert solution.outcome is AllocationOutcome.OPTIMAL
     assert solution.objective == pytest.approx(best, rel=1e-6)

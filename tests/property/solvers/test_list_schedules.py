@@ -1,4 +1,4 @@
-"""List schedules: the numpy and the compiled scheduler and a plain search agree; plans hold."""
+"""List schedules: the numpy scheduler, the compiled scheduler and a plain search agree."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ from wattfold.coordinator.solvers.lists.feasibility import faults
 from wattfold.coordinator.solvers.lists.problem import (
     ENDLESS_NS,
     NEVER,
-    Problem,
-    Spread,
+    NodeSpread,
+    QueueProblem,
     objective,
 )
-from wattfold.coordinator.solvers.lists.reference import Lists
+from wattfold.coordinator.solvers.lists.reference import ReferenceLists
 
-Lister = tuple[Problem, list[int], list[int], int]
+Lister = tuple[QueueProblem, list[int], list[int], int]
 
 
 @st.composite
 def listed(draw: st.DrawFn) -> Lister:
-    """A problem, an order of its jobs, an option of each, and a depth."""
+    """A problem, an order of its jobs, an option of each job, and a depth."""
     problem = draw(problems())
     order = draw(st.permutations(range(len(problem.jobs))))
     choice = [draw(st.integers(FLEXIBLE, len(job.options) - 1)) for job in problem.jobs]
@@ -47,7 +47,7 @@ def listed(draw: st.DrawFn) -> Lister:
 def test_schedules_hold_and_are_those_of_a_plain_search(drawn: Lister) -> None:
     problem, order, choice, depth = drawn
     arrays = arrays_of(problem)
-    found = Lists(arrays).schedule(order, choice, depth)
+    found = ReferenceLists(arrays).schedule(order, choice, depth)
     assert faults(problem, plan_of(arrays, found, "list")) == []
     assert _described(arrays, found) == Plain(problem, choice, depth).schedule(order)
 
@@ -60,13 +60,18 @@ def test_compiled_and_numpy_schedules_are_equal(drawn: Lister) -> None:
 
     problem, *rest = drawn
     arrays = arrays_of(problem)
-    first, second = Lists(arrays).schedule(*rest), compiled.Lists(arrays).schedule(*rest)
+    first, second = (
+        ReferenceLists(arrays).schedule(*rest),
+        compiled.CompiledLists(arrays).schedule(*rest),
+    )
     assert _described(arrays, first) == _described(arrays, second)
 
 
 @settings(max_examples=examples(100))
 @given(problems(), st.randoms(use_true_random=False))
-def test_the_objective_of_arrays_is_that_of_the_problem(problem: Problem, chance: object) -> None:
+def test_the_objective_of_arrays_is_that_of_the_problem(
+    problem: QueueProblem, chance: object
+) -> None:
     count = len(problem.jobs)
     starts = [chance.choice((NEVER, 100, 117, 140)) for _ in range(count)]  # type: ignore[attr-defined]
     said = objective_of(arrays_of(problem), np.array(starts, dtype=np.int64))
@@ -83,9 +88,9 @@ def _described(arrays: Arrays, found: Schedule) -> list[Placed]:
 
 
 class Plain:
-    """The rules of `reference`, with nothing but a list of who holds what and when."""
+    """The rules of `reference`, on a plain list of holders, resources and times."""
 
-    def __init__(self, problem: Problem, choice: Sequence[int], depth: int) -> None:
+    def __init__(self, problem: QueueProblem, choice: Sequence[int], depth: int) -> None:
         self._problem, self._choice, self._depth = problem, choice, depth
         self._held = [
             (problem.now_ns, one.end_ns, part.node, part.amounts)
@@ -165,13 +170,13 @@ class Plain:
             )
             if closed:
                 continue
-            most = 1 if shape.spread is Spread.APART else shape.units - len(chosen)
+            most = 1 if shape.spread is NodeSpread.APART else shape.units - len(chosen)
             fits = max(
                 k
                 for k in range(most + 1)
                 if k == 0 or self._holds(node, shape.amounts, k, at_ns, until_ns)
             )
-            if shape.spread is Spread.TOGETHER and fits < shape.units:
+            if shape.spread is NodeSpread.TOGETHER and fits < shape.units:
                 continue
             chosen += [node] * fits
             if len(chosen) == shape.units:

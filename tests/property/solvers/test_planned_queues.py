@@ -1,4 +1,4 @@
-"""Plans of a queue: they hold, no plain rule has a better one, equal arguments give equal ones."""
+"""Plans of a queue: valid, never worse than a plain rule, and equal for equal arguments."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from property.solvers.queues import problems
 from wattfold.coordinator.solvers.lists import orders, planner
 from wattfold.coordinator.solvers.lists.arrays import arrays_of, plan_of
 from wattfold.coordinator.solvers.lists.feasibility import faults
-from wattfold.coordinator.solvers.lists.planner import Effort, baselines, planned
-from wattfold.coordinator.solvers.lists.problem import Plan, Problem
-from wattfold.coordinator.solvers.lists.reference import Lists
+from wattfold.coordinator.solvers.lists.planner import PlannerEffort, baselines, planned
+from wattfold.coordinator.solvers.lists.problem import QueuePlan, QueueProblem
+from wattfold.coordinator.solvers.lists.reference import ReferenceLists
 
 EFFORTS = st.builds(
-    Effort,
+    PlannerEffort,
     depth=st.sampled_from((0, 1, 10)),
     evaluations=st.sampled_from((0, 3, 12)),
     seed=st.integers(0, 3),
@@ -30,11 +30,13 @@ EFFORTS = st.builds(
 
 @settings(max_examples=examples(100))
 @given(problems(), EFFORTS)
-def test_plans_hold_and_no_plain_rule_has_a_better_one(problem: Problem, effort: Effort) -> None:
-    plan = planned(problem, effort, lists_of=Lists)
+def test_plans_hold_and_no_plain_rule_has_a_better_one(
+    problem: QueueProblem, effort: PlannerEffort
+) -> None:
+    plan = planned(problem, effort, lists_of=ReferenceLists)
     assert faults(problem, plan) == []
     arrays = arrays_of(problem)
-    rules = baselines(Lists(arrays), arrays)
+    rules = baselines(ReferenceLists(arrays), arrays)
     assert {rule.maker for rule in rules} == {"pbs-fifo", "pbs-walltime"}
     for rule in rules:
         assert faults(problem, plan_of(arrays, rule.schedule, rule.maker)) == []
@@ -43,89 +45,101 @@ def test_plans_hold_and_no_plain_rule_has_a_better_one(problem: Problem, effort:
 
 @settings(max_examples=examples(40))
 @given(problems(), EFFORTS, st.randoms(use_true_random=False))
-def test_equal_arguments_give_equal_plans(problem: Problem, effort: Effort, chance: object) -> None:
+def test_equal_arguments_give_equal_plans(
+    problem: QueueProblem, effort: PlannerEffort, chance: object
+) -> None:
     last = list(range(len(problem.jobs)))
     chance.shuffle(last)  # type: ignore[attr-defined]
     last = last[: len(last) // 2]
-    first = planned(problem, effort, last, lists_of=Lists)
-    assert planned(problem, effort, last, lists_of=Lists) == first
+    first = planned(problem, effort, last, lists_of=ReferenceLists)
+    assert planned(problem, effort, last, lists_of=ReferenceLists) == first
     assert faults(problem, first) == []
 
 
 @settings(max_examples=examples(40))
 @given(problems(), EFFORTS)
-def test_compiled_plans_are_those_of_numpy(problem: Problem, effort: Effort) -> None:
+def test_compiled_plans_are_those_of_numpy(problem: QueueProblem, effort: PlannerEffort) -> None:
     pytest.importorskip("numba", reason="numba is not installed")
     from wattfold.coordinator.solvers.lists import compiled
 
-    assert planned(problem, effort, lists_of=compiled.Lists) == planned(
-        problem, effort, lists_of=Lists
+    assert planned(problem, effort, lists_of=compiled.CompiledLists) == planned(
+        problem, effort, lists_of=ReferenceLists
     )
 
 
 @settings(max_examples=examples(40))
 @given(problems(), st.integers(0, 3))
-def test_a_longer_search_is_never_worse(problem: Problem, seed: int) -> None:
+def test_a_longer_search_is_never_worse(problem: QueueProblem, seed: int) -> None:
     found = [
-        planned(problem, Effort(evaluations=count, seed=seed), lists_of=Lists).objective
+        planned(
+            problem, PlannerEffort(evaluations=count, seed=seed), lists_of=ReferenceLists
+        ).objective
         for count in (0, 2, 10)
     ]
     assert found == sorted(found, reverse=True)
 
 
 class Told:
-    """An improver that says what it is told to."""
+    """An improver with a fixed answer."""
 
     name = "told"
 
-    def __init__(self, plan: Plan | None) -> None:
+    def __init__(self, plan: QueuePlan | None) -> None:
         self.plan = plan
 
-    def improve(self, problem: Problem, incumbent: Plan, seed: int, limit_s: float) -> Plan | None:
+    def improve(
+        self, problem: QueueProblem, incumbent: QueuePlan, seed: int, limit_s: float
+    ) -> QueuePlan | None:
         return self.plan
 
 
 @settings(max_examples=examples(60))
 @given(problems(), st.integers(-3, 3), st.booleans())
-def test_what_improves_a_plan_is_checked(problem: Problem, later_ns: int, searched: bool) -> None:
-    """An answer that lies about its worth, does not hold or is no better is left."""
-    plan = planned(problem, Effort(evaluations=0), lists_of=Lists)
-    better = planned(problem, Effort(evaluations=20), lists_of=Lists) if searched else plan
+def test_what_improves_a_plan_is_checked(
+    problem: QueueProblem, later_ns: int, searched: bool
+) -> None:
+    """A wrong objective, an invalid plan, or a plan without improvement is rejected."""
+    plan = planned(problem, PlannerEffort(evaluations=0), lists_of=ReferenceLists)
+    better = (
+        planned(problem, PlannerEffort(evaluations=20), lists_of=ReferenceLists)
+        if searched
+        else plan
+    )
     moved = tuple(start + later_ns if start >= 0 else start for start in better.starts_ns)
     said = replace(better, starts_ns=moved, objective=better.objective - 1.0, maker="told")
     for answer in (said, replace(said, objective=better.objective), None):
-        effort = Effort(evaluations=0, improver=Told(answer))
-        found = planned(problem, effort, lists_of=Lists)
+        effort = PlannerEffort(evaluations=0, improver=Told(answer))
+        found = planned(problem, effort, lists_of=ReferenceLists)
         assert faults(problem, found) == []
         assert found.objective <= plan.objective
         assert found.maker != "told" or found == answer
     if better.objective < plan.objective:
-        effort = Effort(evaluations=0, improver=Told(replace(better, maker="told")))
-        assert planned(problem, effort, lists_of=Lists).maker == "told"
+        effort = PlannerEffort(evaluations=0, improver=Told(replace(better, maker="told")))
+        assert planned(problem, effort, lists_of=ReferenceLists).maker == "told"
 
 
 @settings(max_examples=examples(30))
 @given(problems(jobs_max=9))
-def test_of_a_long_queue_numpy_plans_the_first_by_area(problem: Problem) -> None:
-    plan = planned(problem, Effort(evaluations=2, numpy_jobs=4), lists_of=Lists)
+def test_of_a_long_queue_numpy_plans_the_first_by_area(problem: QueueProblem) -> None:
+    plan = planned(problem, PlannerEffort(evaluations=2, numpy_jobs=4), lists_of=ReferenceLists)
     assert faults(problem, plan) == []
     area = orders.weighted_area(arrays_of(problem))
     assert all(not plan.nodes[job] for job in area[4:].tolist())
 
 
 def test_areas_go_by_time_wait_and_the_largest_share() -> None:
-    from wattfold.coordinator.solvers.lists.problem import Job, Node, Option, Shape
+    from wattfold.coordinator.solvers.lists.problem import Option, ProblemJob, ProblemNode, Shape
 
     shapes = (Shape(1, (1, 0)), Shape(1, (1, 1)), Shape(4, (1, 0)))
     jobs = (
-        Job(0, 2, (Option(10),), 0, 10),  # Half of all cores: 0.5 x 10 x 10.
-        Job(1, 1, (Option(10),), 0, 10),  # All GPUs: 1 x 10 x 10.
-        Job(2, 0, (Option(10),), 0, 10),  # An eighth of the cores.
-        Job(3, 0, (Option(10),), 0, 90),  # Its queue expects to wait.
-        Job(4, 1, (Option(10),), 0, 10, weight=9.0),
-        Job(5, 0, (Option(10),), 0, 10, rank_ns=1),  # It is known to be short.
+        ProblemJob(0, 2, (Option(10),), 0, 10),  # Half of all cores: 0.5 x 10 x 10.
+        ProblemJob(1, 1, (Option(10),), 0, 10),  # All GPUs: 1 x 10 x 10.
+        ProblemJob(2, 0, (Option(10),), 0, 10),  # An eighth of the cores.
+        ProblemJob(3, 0, (Option(10),), 0, 90),  # Its queue expects to wait.
+        ProblemJob(4, 1, (Option(10),), 0, 10, weight=9.0),
+        ProblemJob(5, 0, (Option(10),), 0, 10, rank_ns=1),  # It is predicted to be short.
     )
-    problem = Problem(now_ns=0, nodes=(Node((8, 1)),), shapes=shapes, jobs=jobs)
+    problem = QueueProblem(now_ns=0, nodes=(ProblemNode((8, 1)),), shapes=shapes, jobs=jobs)
     arrays = arrays_of(problem)
     assert orders.weighted_area(arrays).tolist() == [5, 4, 2, 0, 1, 3]
     assert orders.by_submission(arrays).tolist() == [4, 0, 1, 2, 3, 5]
@@ -150,17 +164,18 @@ def test_new_jobs_come_before_the_first_that_is_to_come_later(data: st.DataObjec
 
 
 def test_without_numba_plans_are_made_with_numpy() -> None:
-    """In a process of its own, in which nobody has imported it."""
+    """Runs in a separate process that never imports numba."""
     told = """
 import sys
 sys.modules["numba"] = None
 from wattfold.coordinator.solvers.lists import choice, planner
 from wattfold.coordinator.solvers.lists.arrays import arrays_of
-from wattfold.coordinator.solvers.lists.problem import Job, Node, Option, Problem, Shape
-jobs = tuple(Job(i, 0, (Option(10),), 0, 10) for i in range(3))
-problem = Problem(now_ns=0, nodes=(Node((2,)),), shapes=(Shape(1, (1,)),), jobs=jobs)
-assert choice.compiled_lister(arrays_of(problem)) is None
-print(planner.planned(problem, planner.Effort()).starts_ns)
+from wattfold.coordinator.solvers.lists.problem import Option, ProblemJob, ProblemNode
+from wattfold.coordinator.solvers.lists.problem import QueueProblem, Shape
+jobs = tuple(ProblemJob(i, 0, (Option(10),), 0, 10) for i in range(3))
+problem = QueueProblem(now_ns=0, nodes=(ProblemNode((2,)),), shapes=(Shape(1, (1,)),), jobs=jobs)
+assert choice.compiled_lists() is None
+print(planner.planned(problem, planner.PlannerEffort()).starts_ns)
 """
     ended = subprocess.run([sys.executable, "-c", told], capture_output=True, text=True, check=True)
     assert ended.stdout == "(0, 0, 10)\n"

@@ -1,4 +1,4 @@
-"""Plans of training jobs: valid, the same compiled or not, and near the exact optimum."""
+"""Plans of training jobs: valid, equal with and without compilation, and near the optimum."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from wattfold.coordinator.solvers.training import exact, greedy_loops, recreate_
 from wattfold.coordinator.solvers.training.building import Weighing
 from wattfold.coordinator.solvers.training.choice import Loops, compiled_loops
 from wattfold.coordinator.solvers.training.instances import Mix, drawn
-from wattfold.coordinator.solvers.training.planner import Effort, by_pressure, planned
+from wattfold.coordinator.solvers.training.planner import TrainingEffort, by_pressure, planned
 from wattfold.coordinator.solvers.training.problem import (
     ANY,
     POSTPONED,
-    Options,
-    Plan,
-    Problem,
+    TrainingOptions,
+    TrainingPlan,
+    TrainingProblem,
     faults,
     objective,
 )
@@ -29,9 +29,9 @@ from wattfold.coordinator.solvers.training.problem import (
 FULL = Loops(
     greedy_loops.constructed, recreate_loops.improved, lambda array: array.tolist(), fast=True
 )
-"""Python's loops with all the effort."""
+"""The Python loops at full effort."""
 BY_NODE = Weighing(nodes=True, haste=0.001, worst_case=False)
-"""Energy as it is paid: as the policy has it by default."""
+"""Energy as it is paid, which is the default of the policy."""
 SMALL = (
     Mix(nodes=4, jobs=8),
     Mix(nodes=4, jobs=8, gpus=(4, 2), running=0.5, weighing=BY_NODE),
@@ -40,16 +40,16 @@ SMALL = (
 )
 
 
-def with_power(problem: Problem, share: float) -> Problem:
-    """Every GPU draws the same; the budget feeds a share of those there are."""
+def with_power(problem: TrainingProblem, share: float) -> TrainingProblem:
+    """Set equal power for all GPUs and a budget for a share of them."""
     amounts = problem.options.amounts[:, 0] * 1_000_000
     options = replace(problem.options, power_uw=amounts)
     power_uw = int(problem.nodes.free[:, 0].sum() * share) * 1_000_000
     return replace(problem, options=options, power_uw=power_uw)
 
 
-def with_musts(problem: Problem) -> Problem:
-    """Jobs that run stay where they are."""
+def with_musts(problem: TrainingProblem) -> TrainingProblem:
+    """Fix running jobs to their place."""
     options, keep, must = problem.options, [], []
     firsts = [0]
     for job in range(len(problem)):
@@ -60,7 +60,7 @@ def with_musts(problem: Problem) -> Problem:
         firsts.append(len(keep))
     kept = np.array(keep)
     parts = {name: getattr(options, name)[kept] for name in _OF_OPTIONS}
-    cut = Options(
+    cut = TrainingOptions(
         **parts,
         first=np.array(firsts),
         meets=np.minimum(options.meets, np.diff(firsts)),
@@ -93,10 +93,10 @@ def test_plans_are_valid_and_say_their_objective(
     mix = Mix(nodes=nodes, jobs=max(jobs, 1), gpus=gpus, running=0.4, weighing=weighing)
     problem = with_power(drawn(mix, seed), share)
     problem = with_musts(problem) if musts else problem
-    plan = planned(problem, Effort(passes=5, attempts=30), lambda: FULL)
+    plan = planned(problem, TrainingEffort(passes=5, attempts=30), lambda: FULL)
     assert faults(problem, plan) == []
     assert plan.objective == pytest.approx(objective(problem, plan.option, plan.node))
-    again = planned(problem, Effort(passes=5, attempts=30), lambda: FULL)
+    again = planned(problem, TrainingEffort(passes=5, attempts=30), lambda: FULL)
     assert again == plan
 
 
@@ -106,7 +106,7 @@ def test_compiled_loops_make_the_same_plans() -> None:
         pytest.skip("numba is not installed")
     for seed in range(6):
         problem = drawn(Mix(nodes=6, jobs=20, gpus=(4, 2), running=0.3), seed)
-        effort = Effort(passes=10, attempts=100, seed=seed)
+        effort = TrainingEffort(passes=10, attempts=100, seed=seed)
         assert planned(problem, effort, lambda: loops) == planned(problem, effort, lambda: FULL)
 
 
@@ -114,7 +114,7 @@ def test_energy_by_node_is_that_of_each_node_until_its_last_job_ends() -> None:
     weighing = Weighing(nodes=True, worst_case=False)
     for seed in range(10):
         problem = drawn(Mix(nodes=3, jobs=8, gpus=(4, 2), weighing=weighing), seed)
-        plan = planned(problem, Effort(passes=5, attempts=100), lambda: FULL)
+        plan = planned(problem, TrainingEffort(passes=5, attempts=100), lambda: FULL)
         options, runs = problem.options, [j for j, o in enumerate(plan.option) if o != POSTPONED]
         by_hand = sum(problem.jobs.postponed_eur[j] for j in range(8) if j not in runs)
         by_hand += sum(options.own_eur[plan.option[j]] for j in runs)
@@ -126,8 +126,8 @@ def test_energy_by_node_is_that_of_each_node_until_its_last_job_ends() -> None:
         assert plan.objective == pytest.approx(by_hand)
 
 
-def brute(problem: Problem) -> float:
-    """The least objective of all valid plans."""
+def brute(problem: TrainingProblem) -> float:
+    """Minimum objective of all valid plans."""
     nodes = range(len(problem.nodes.kind))
     choices = [
         [(POSTPONED, POSTPONED)] + [(o, n) for o in problem.options_of(j) for n in nodes]
@@ -137,7 +137,7 @@ def brute(problem: Problem) -> float:
     for chosen in product(*choices):
         option, node = tuple(o for o, _ in chosen), tuple(n for _, n in chosen)
         value = objective(problem, option, node)
-        plan = Plan(option=option, node=node, objective=value, maker="brute")
+        plan = TrainingPlan(option=option, node=node, objective=value, maker="brute")
         if value < best and not faults(problem, plan):
             best = value
     return best
@@ -163,8 +163,8 @@ def test_the_heuristic_is_within_three_per_cent_of_the_exact_plans_in_the_mean(m
         best = exact.solved(problem, time_limit_s=20)
         assert best is not None
         assert best.proven
-        found = planned(problem, Effort(), compiled_or_plain)
-        paper = planned(problem, Effort(passes=1000, attempts=0), compiled_or_plain)
+        found = planned(problem, TrainingEffort(), compiled_or_plain)
+        paper = planned(problem, TrainingEffort(passes=1000, attempts=0), compiled_or_plain)
         assert found.objective >= best.bound - 1e-6 * float(problem.jobs.postponed_eur.sum())
         gaps.append(found.objective / best.objective - 1)
         papers.append(paper.objective / best.objective - 1)

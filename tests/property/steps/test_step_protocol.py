@@ -1,4 +1,4 @@
-"""Frames, requests, proofs of steps: what is packed is read, in any pieces; the rest is refused."""
+"""Frames, requests and proofs of steps: packed data is read in any pieces; the rest is refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The reader on anything, and the writer against the reader."""
+"""The SWF reader on any input, and the writer against the reader."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from wattfold.coordinator.simulation.workloads.errors import LogError
-from wattfold.coordinator.simulation.workloads.header import Header
-from wattfold.coordinator.simulation.workloads.odd_rows import OddRowPolicy, Treatment
-from wattfold.coordinator.simulation.workloads.swf_reader import ReadLog, read_swf
-from wattfold.coordinator.simulation.workloads.swf_writer import write_swf
-from wattfold.coordinator.simulation.workloads.workload import (
+from wattfold.simulator.workloads.errors import LogError
+from wattfold.simulator.workloads.header import Header
+from wattfold.simulator.workloads.odd_rows import OddRowPolicy, Treatment
+from wattfold.simulator.workloads.swf_reader import ReadLog, read_swf
+from wattfold.simulator.workloads.swf_writer import write_swf
+from wattfold.simulator.workloads.workload import (
     COLUMNS,
     INT_COLUMNS,
     Workload,
@@ -92,12 +92,12 @@ def test_skipping_leaves_rows_that_are_not_odd_at_all(content: bytes) -> None:
 @settings(max_examples=examples(300))
 @given(rows=st.lists(st.one_of(ORDERLY, ORDERLY, ROWS), max_size=8))
 def test_an_odd_row_changes_nothing_for_the_others(rows: list[str]) -> None:
-    """Rows without faults are parsed at once, but one by one beside an odd row."""
+    """Valid rows are parsed together, but one by one in a log with an invalid row."""
     content = "\n".join(row.replace("\n", "") for row in rows).encode("utf-8", "surrogatepass")
     alone = read_bytes(content, Treatment.KEEP)
     beside = read_bytes(content + b"\nx\n", Treatment.KEEP)
     if beside is None or alone is None:
-        # Without one good row there is no log: beside an odd one more that is none either.
+        # A log needs a valid row, so an additional invalid row gives no log either.
         assert beside is None
         assert alone is None or len(alone.workload) == 0
         return

@@ -9,13 +9,13 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import grpc
 from system.account_install import installation_for
+from waiting import DEADLINE_S, wait_until
 
 from wattfold.v1 import common_pb2 as common
 from wattfold.v1 import node_agent_pb2 as pb
@@ -23,13 +23,11 @@ from wattfold.v1 import node_agent_pb2_grpc
 
 NOBODY = 65534
 READY_S = 120.0
-DEADLINE_S = 240.0
-"""For conditions that an idle machine meets within a second; a load of 20 takes minutes."""
 UNITS = itertools.count()
 
 
 class AgentProcess:
-    """One agent, its folders below ``root`` and a stub. Not started until :meth:`start`."""
+    """An agent, its folders below ``root`` and a stub. It does not run until :meth:`start`."""
 
     def __init__(self, root: Path, *flags: str, uid: int | None = None) -> None:
         self.root = root
@@ -43,11 +41,15 @@ class AgentProcess:
     def socket(self) -> str:
         return f"unix:{self.root}/run/agent.sock"
 
+    errors: int | None = None
+    """A descriptor for its standard error instead of its log."""
+    prefix: tuple[str, ...] = ()
+    """Words in front of its command, such as `setpriv`."""
     readable_by: int | None = None
-    """An account that must be able to run what the agent is installed from, as its jobs do."""
+    """An account that must be able to run the agent's installation, as its jobs do."""
 
     def start(self) -> AgentProcess:
-        """Starts it and waits for its ready line."""
+        """Start the agent and wait for its ready line."""
         python, libraries = sys.executable, ":".join(p for p in sys.path if p)
         reader = self.uid if self.uid is not None else self.readable_by
         if reader is not None:
@@ -55,6 +57,7 @@ class AgentProcess:
             assert installed is not None
             python, libraries = installed.python, installed.libraries
         command = [
+            *self.prefix,
             python,
             "-c",
             "from wattfold.nodeagent.app import main; main()",
@@ -71,7 +74,7 @@ class AgentProcess:
             self.process = subprocess.Popen(
                 command,
                 stdout=subprocess.PIPE,
-                stderr=log,
+                stderr=log if self.errors is None else self.errors,
                 text=True,
                 cwd=self.root,
                 env=os.environ | {"PYTHONPATH": libraries},
@@ -80,7 +83,8 @@ class AgentProcess:
         assert self.process.stdout is not None
         ready, _, _ = select.select([self.process.stdout], [], [], READY_S)
         line = self.process.stdout.readline() if ready else ""
-        assert line.startswith(f"ready node={self.node} listen="), (line, self.log())
+        assert line.startswith(f"ready node={self.node} "), (line, self.log())
+        self.ready = line
         self.connect(line.split("listen=")[1].strip())
         return self
 
@@ -92,7 +96,7 @@ class AgentProcess:
         return (self.root / "log").read_text(encoding="utf-8")
 
     def stop(self) -> int:
-        """An orderly stop; the exit status."""
+        """Stop the agent in order and return its exit status."""
         assert self.process is not None
         self.channel.close()
         self.process.send_signal(signal.SIGTERM)
@@ -114,7 +118,7 @@ class AgentProcess:
         return self.stub.RenewLease(request, timeout=240)
 
     def caps(self, **watts: float) -> list[pb.CapResult]:
-        """Sets caps by zone, ``package_0=40``."""
+        """Set caps by zone, ``package_0=40``."""
         caps = [
             pb.ZoneCap(name=name.replace("_", "-"), cap_uw=int(w * 1e6))
             for name, w in watts.items()
@@ -165,7 +169,7 @@ class AgentProcess:
         interval_ms: int = 100,
         deadline_s: float = DEADLINE_S,
     ) -> pb.Telemetry:
-        """The first message for which ``until`` holds."""
+        """Return the first message for which ``until`` holds."""
         request = pb.StreamTelemetryRequest(interval_ns=interval_ms * 1_000_000)
         stream = self.stub.StreamTelemetry(request, timeout=deadline_s)
         try:
@@ -177,12 +181,12 @@ class AgentProcess:
         raise AssertionError("the stream ended")
 
     def ended(self, job: str) -> pb.ProcessInfo:
-        """Waits for the end of a job."""
+        """Wait for the end of a job."""
         message = self.telemetry(lambda m: any(e.job_id == job for e in m.ended))
         return next(e for e in message.ended if e.job_id == job)
 
     def cpu_rate(self, job: str, seconds: float) -> float:
-        """CPU seconds a second the job uses over about this time, by the agent's own clock."""
+        """CPU seconds per second of a job over about this time, by the agent's own clock."""
         first = self.telemetry(lambda m: bool(m.jobs))
         goal_ns = first.uptime_ns + int(seconds * 1e9)
         last = self.telemetry(lambda m: m.uptime_ns >= goal_ns)
@@ -196,7 +200,7 @@ def _usage(message: pb.Telemetry, job: str) -> pb.JobUsage:
 
 @contextmanager
 def agent(*flags: str, uid: int | None = None) -> Iterator[AgentProcess]:
-    """A started agent in a folder of its own; ends it and its jobs."""
+    """A started agent in its own folder. It and its jobs are ended after the test."""
     with tempfile.TemporaryDirectory(prefix="wattfold-") as folder:
         root = Path(folder)
         if uid is not None:
@@ -221,12 +225,20 @@ def allowed_cpus(pid: int) -> set[str]:
 
 
 def family(pid: int) -> list[int]:
-    """A process and all below it."""
+    """A process and all its descendants."""
     members = [pid]
     for member in members:
         for children in Path(f"/proc/{member}/task").glob("*/children"):
             members.extend(int(text) for text in children.read_text().split())
     return members
+
+
+def name_of(pid: int) -> str:
+    """The name that a process has for itself; empty when it is gone."""
+    try:
+        return Path(f"/proc/{pid}/comm").read_text().rstrip("\n")
+    except OSError:
+        return ""
 
 
 def alive(pid: int) -> bool:
@@ -238,7 +250,7 @@ def alive(pid: int) -> bool:
 
 
 def wait_gone(pid: int, deadline_s: float = DEADLINE_S) -> bool:
-    """Waits for the end of a process that is not ours."""
+    """Wait for the end of a process that is not our child."""
     try:
         fd = os.pidfd_open(pid)
     except ProcessLookupError:
@@ -251,7 +263,4 @@ def wait_gone(pid: int, deadline_s: float = DEADLINE_S) -> bool:
 
 def until(condition: Callable[[], bool], deadline_s: float = DEADLINE_S) -> None:
     """Waits for something that tells nobody when it happens."""
-    end = time.monotonic() + deadline_s
-    while not condition():
-        assert time.monotonic() < end, "it did not happen in time"
-        select.select([], [], [], 0.02)
+    wait_until("what is waited for", condition, deadline_s)

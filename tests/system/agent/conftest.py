@@ -1,4 +1,4 @@
-"""Ways an agent can run here: with cgroups as root, with plain means, as another account."""
+"""The ways an agent can run here: as root with cgroups, without cgroups, as another account."""
 
 import os
 from pathlib import Path
@@ -8,7 +8,7 @@ from system.account_install import installation_for
 from system.agent.agent_process import NOBODY, agent
 
 CPUS = sorted(os.sched_getaffinity(0))[:2]
-# Static power below the lowest cap leaves room for a cap that really bites.
+# Static power below the lowest cap, so that a cap has a large effect.
 EMULATE = ("--emulate", "--cpus", ",".join(map(str, CPUS)))
 
 
@@ -34,7 +34,7 @@ def emulation_file(folder: Path) -> str:
 
 @pytest.fixture(params=["cgroup", "plain", "nobody"])
 def any_agent(request, tmp_path_factory):
-    """An emulating agent, in every way it can hold jobs."""
+    """An emulating agent, for every way in which it can confine jobs."""
     need_two_cpus()
     import tempfile
 

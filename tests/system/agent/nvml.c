@@ -1,5 +1,5 @@
-/* NVML for a machine without: two GPUs whose state is in the file that NVML_STATE names, so that
- * an agent, its guard and a test share it. Powers in mW, energies in mJ, as there. */
+/* NVML for a machine without GPUs: the state of two GPUs is in the file that NVML_STATE names, so that
+ * an agent, its guard and a test share it. Powers are in mW, energies in mJ, as in NVML. */
 #include <fcntl.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -20,7 +20,7 @@ static volatile struct gpu *state;
 static int of(void *handle)
 {
     int index = (int)(intptr_t)handle - 1;
-    /* A sick GPU: calls about it end when the test lets them. */
+    /* A GPU that hangs: its calls return when the test permits. */
     while (state[index].hangs)
         usleep(1000);
     return index;

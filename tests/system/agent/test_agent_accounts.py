@@ -1,4 +1,4 @@
-"""As what an agent starts a job: account, umask, limits; and what it refuses."""
+"""Account, umask and limits with which an agent starts a job, and refused launches."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_an_account_with_another_number_here_is_refused(plain_agent: AgentProces
     code, text = refusal(plain_agent, user=OWN.pw_name, uid=OWN.pw_uid + 1)
     assert code is grpc.StatusCode.INVALID_ARGUMENT
     assert f"has uid {OWN.pw_uid} on this node and {OWN.pw_uid + 1} where" in text
-    # Without a name the number alone: never the account of the agent.
+    # Without a name, the number alone is used, and never the account of the agent.
     code, text = refusal(plain_agent, uid=3_999_999_999)
     assert "user with uid 3999999999 has no account on this node" in text
     assert not (plain_agent.work() / "wattfold-x.out").exists()
@@ -58,7 +58,7 @@ def test_umask_and_limits_are_those_of_the_shell(plain_agent: AgentProcess) -> N
     limits = [common.ResourceLimit(name=n, soft=s) for n, s in (("nofile", 321), ("core", 0))]
     fields = {"user": OWN.pw_name, "uid": OWN.pw_uid, "umask": 0o077, "resource_limits": limits}
     assert told(plain_agent, "umask; ulimit -Sn; ulimit -Sc", **fields) == ["0077", "321", "0"]
-    # As before without any of them.
+    # As in earlier versions, without any of them.
     usual = str(resource.getrlimit(resource.RLIMIT_NOFILE)[0])
     assert told(plain_agent, "umask; ulimit -Sn") == ["0022", usual]
 

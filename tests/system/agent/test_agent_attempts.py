@@ -1,4 +1,4 @@
-"""What an agent knows of the starts of a job: one at a time, and never one for another."""
+"""Attempts of a job under an agent: one at a time, and commands only for their own attempt."""
 
 from __future__ import annotations
 
@@ -43,9 +43,10 @@ def stat_of(pid: int) -> str:
 
 
 def test_a_later_attempt_starts_when_the_earlier_one_is_over(plain_agent: Any) -> None:
-    launch(plain_agent, 1, ["sh", "-c", "echo one"])
+    first = ["sh", "-c", "echo one"]
+    launch(plain_agent, 1, first)
     plain_agent.ended("a")
-    assert launch(plain_agent, 1, SLEEP).already_running, "that one has been"
+    assert launch(plain_agent, 1, first).already_running, "that one has been"
     launch(plain_agent, 2, ["sh", "-c", "echo two"])
     until(lambda: plain_agent.processes()["a"].state == pb.PROCESS_STATE_ENDED)
     assert plain_agent.processes()["a"].attempt == 2
@@ -93,7 +94,7 @@ def test_commands_of_another_attempt_find_nothing(plain_agent: Any) -> None:
 
 
 def test_a_signal_goes_to_those_who_take_it(plain_agent: Any) -> None:
-    """The shell around the program has no handler, and would take the program with it."""
+    """The shell around the program has no handler, and its end would end the program."""
     inner = "trap 'echo saved; exit 3' USR1; echo ready; while :; do sleep 0.05; done"
     launch(plain_agent, 1, ["sh", "-c", f'sh -c "{inner}"; echo outer $?'])
     output = plain_agent.work() / "wattfold-a.out"
@@ -177,7 +178,7 @@ def test_an_order_to_stop_that_comes_after_the_one_to_end_is_too_late(
 def test_a_shell_with_the_signal_blocked_for_an_instant_is_not_taken_for_one_that_waits_for_it(
     plain_agent: Any,
 ) -> None:
-    """As it has in its handler for SIGCHLD; here it is stopped meanwhile, by somebody else."""
+    """The shell blocks the signal in its handler for SIGCHLD. Here it is stopped at that moment."""
     around = (
         "import os, signal, subprocess, sys\n"
         "inner = subprocess.Popen([sys.executable, *sys.argv[1:]])\n"
@@ -277,7 +278,7 @@ def test_an_attempt_that_was_to_end_before_it_came_does_not_start(plain_agent: A
 
 
 def test_an_end_that_comes_beside_the_start_ends_it(plain_agent: Any) -> None:
-    """Whichever is taken up first, nothing of the attempt goes on."""
+    """Whichever command is handled first, no process of the attempt continues."""
     for attempt in range(1, 21):
         order = plain_agent.launch_request("a", SLEEP, ONE, attempt=attempt)
         ending = pb.EndAttemptRequest(

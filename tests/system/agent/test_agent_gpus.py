@@ -1,4 +1,4 @@
-"""GPUs of a real agent: emulated ones that a cap slows, and devices that have one owner."""
+"""GPUs of a real agent: emulated GPUs that a cap slows, and devices with one owner."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ gpu_static_w = 10.0
 gpu_full_w = 200.0
 gpu_beta = 0.0
 """
-"""At 30 W the clock is at 0.15 of the greatest one, and all work follows it."""
+"""At 30 W the clock is at 0.15 of its maximum, and all work slows accordingly."""
 
 
 def inventory(running: AgentProcess) -> pb.Inventory:
@@ -48,7 +48,7 @@ def gpu_agent(tmp_path: Path) -> Iterator[AgentProcess]:
 
 
 def cores_allowed(running: AgentProcess, job: str) -> float:
-    """CPU seconds a second that the kernel lets a job have."""
+    """CPU seconds per second that the kernel allows a job."""
     (group,) = CPU_GROUPS.glob(f"wattfold/{running.node}-*/{job}")
     quota, period = ((group / f"cpu.cfs_{name}_us").read_text() for name in ("quota", "period"))
     return int(quota) / int(period)

@@ -1,4 +1,4 @@
-"""Jobs of different accounts on one node: none can reach, see, resize, end or starve another's."""
+"""Jobs of different accounts on one node cannot reach, see, resize, end or starve each other."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def python(installed: Installation, script: str, *arguments: object) -> list[str
 def as_account(
     name: str, installed: Installation, script: str, *arguments: object
 ) -> subprocess.CompletedProcess[str]:
-    """Runs a script as an account, outside every job."""
+    """Run a script as an account, outside every job."""
     uid = str(uid_of(name))
     drop = ["setpriv", f"--reuid={uid}", f"--regid={uid}", "--clear-groups"]
     return subprocess.run(
@@ -77,7 +77,7 @@ def sleeper(running: AgentProcess, name: str = "a", user: str = VICTIM) -> int:
 
 
 def obedient(running: AgentProcess, installed: Installation) -> int:
-    """A job with a shim that obeys; waits until it is attached."""
+    """A job with a shim that obeys. Waits until the shim is attached."""
     argv = [installed.python, "-c", SHIM, "obey"]
     paths = {"SHIM_PATH": installed.libraries, "PYTHONPATH": installed.libraries}
     pid = job(running, "a", VICTIM, argv, CPUS[0], **paths)
@@ -113,7 +113,7 @@ def test_another_account_sees_no_socket_and_no_record(running, installed):
     assert all(path.exists() for path in paths)
     seen = as_account(OTHER, installed, LOOK, *paths).stdout.splitlines()
     assert [line.split()[1:] for line in seen] == [["PermissionError"] * 4] * 3
-    # What may be seen of the agent's own socket is that it is there.
+    # Only the existence of the agent's own socket is visible.
     agents = as_account(OTHER, installed, LOOK, root / "run" / "agent.sock").stdout.split()
     assert (agents[1], agents[4]) == ("PermissionError", "PermissionError")
     own = as_account(VICTIM, installed, LOOK, paths[0]).stdout.split()
@@ -127,7 +127,7 @@ def test_modes_reveal_nothing(running):
     shims = running.root / "run" / "shims"
     assert stat.S_IMODE(shims.stat().st_mode) == 0o711
     folder, sock = (shims / "a").stat(), (shims / "a" / "sock").stat()
-    # The bits of the group are those of the access list: one account may pass through and connect.
+    # The group bits are the mask of the access list: one account may pass through and connect.
     assert (stat.S_IMODE(folder.st_mode), folder.st_uid) == (0o710, 0)
     assert (stat.S_IMODE(sock.st_mode), sock.st_uid) == (0o660, 0)
     assert stat.S_IMODE((running.root / "run").stat().st_mode) == 0o711
@@ -145,7 +145,7 @@ print(outcome(open, path), outcome(open, path, "r+b"), outcome(os.truncate, path
 
 
 def test_a_notice_is_read_by_its_job_and_written_by_nobody_else(running, installed):
-    """A file cut short would end the agent when it writes."""
+    """A truncated file would kill the agent at its next write."""
     obedient(running, installed)
     [notice] = (running.root / "run" / "shims" / "a").glob("notice.*")
     own = as_account(VICTIM, installed, TOUCH, notice).stdout.split()
@@ -170,7 +170,7 @@ print("answered" if socket.poll(1500) else "silence")
 
 
 def test_a_process_outside_the_job_speaks_for_nobody(running, installed):
-    """Not even one of the same account; nor does root."""
+    """Neither another process of the same account nor root is accepted."""
     sleeper(running)
     path = running.root / "run" / "shims" / "a" / "sock"
     for name in (VICTIM, "root"):

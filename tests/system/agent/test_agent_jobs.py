@@ -7,9 +7,18 @@ from pathlib import Path
 
 import grpc
 import pytest
-from system.agent.agent_process import alive, allowed_cpus, family, wait_gone
+from system.agent.agent_process import (
+    AgentProcess,
+    alive,
+    allowed_cpus,
+    family,
+    name_of,
+    until,
+    wait_gone,
+)
 from system.agent.conftest import CPUS
 
+from wattfold.nodeagent import fork_server
 from wattfold.v1 import common_pb2 as common
 from wattfold.v1 import node_agent_pb2 as pb
 
@@ -25,6 +34,11 @@ def refused(call, code: grpc.StatusCode) -> str:
     return error.value.details()
 
 
+def processes_of_jobs(running: AgentProcess) -> set[int]:
+    """All processes below an agent except its fork server."""
+    return {pid for pid in family(running.process.pid) if name_of(pid) != fork_server.NAME}
+
+
 def test_a_cap_slows_a_job_and_power_stays_below_it(any_agent):
     any_agent.lease()
     any_agent.caps(dram_0=35)
@@ -32,15 +46,15 @@ def test_a_cap_slows_a_job_and_power_stays_below_it(any_agent):
     assert any_agent.caps(package_0=15)[0].status == pb.CAP_STATUS_OK
     any_agent.cpu_rate("burn", 0.5)
     slow = any_agent.cpu_rate("burn", 3)
-    # By the model 8 % of full speed on both cores: 0.16 CPU seconds a second.
+    # By the model, 8 % of full speed on both cores: 0.16 CPU seconds per second.
     assert slow < 0.3
     message = any_agent.telemetry(lambda m: m.interval_ns > 2_900_000_000, 3000)
     package = next(z for z in message.zones if z.name == "package-0")
     assert package.valid
-    # The counter moves every 50 ms: a mean over 3 s can be off by a few per cent.
+    # The counter is updated every 50 ms, so a mean over 3 s can differ by a few per cent.
     assert 12_500_000 <= package.power_uw <= 15_800_000
     any_agent.caps(package_0=95)
-    # Others may use the processors now; some second of the next ones will be free enough.
+    # Other processes may use the processors now; a later second will be free enough.
     rates = (any_agent.cpu_rate("burn", 1) for _ in range(30))
     assert any(rate > 1.5 * max(slow, 0.16) for rate in rates)
 
@@ -102,7 +116,7 @@ def test_energy_and_cpu_time_are_charged_to_the_job(any_agent):
 
 def test_a_job_that_ends_is_told_at_once(plain_agent):
     plain_agent.launch("q", ["true"], BOTH)
-    # The interval is longer than the deadline: only the end itself can bring the message.
+    # The interval is longer than the deadline: only the end of the job can trigger the message.
     message = plain_agent.telemetry(lambda m: len(m.ended) == 1, interval_ms=3_600_000)
     assert message.ended[0].job_id == "q"
 
@@ -140,7 +154,7 @@ def test_masks_are_checked(plain_agent):
     ],
 )
 def test_what_cannot_start_leaves_nothing(plain_agent, argv, fields, words):
-    before = family(plain_agent.process.pid)
+    before = processes_of_jobs(plain_agent)
     text = refused(
         lambda: plain_agent.launch("x", argv, BOTH, **fields), grpc.StatusCode.INVALID_ARGUMENT
     )
@@ -148,14 +162,14 @@ def test_what_cannot_start_leaves_nothing(plain_agent, argv, fields, words):
     assert plain_agent.processes() == {}
     assert list(plain_agent.work().iterdir()) == []
     assert list((plain_agent.root / "state" / "jobs").iterdir()) == []
-    assert family(plain_agent.process.pid) == before
+    until(lambda: processes_of_jobs(plain_agent) == before)
     plain_agent.launch("x", ["true"], BOTH)
     assert plain_agent.ended("x").exit_code == 0
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
 def test_a_full_disk_is_named(plain_agent, tmp_path):
-    # A file system with a single inode, that of its root: no file can be made.
+    # A file system with a single inode, for its root, so no file can be created.
     mount = ["mount", "-t", "tmpfs", "-o", "nr_inodes=1", "none", str(tmp_path)]
     if subprocess.run(mount, check=False, capture_output=True).returncode:
         pytest.skip("cannot mount here")
@@ -163,10 +177,12 @@ def test_a_full_disk_is_named(plain_agent, tmp_path):
         path = str(tmp_path / "out")
         text = refused(
             lambda: plain_agent.launch("x", ["true"], BOTH, stdout_path=path),
-            grpc.StatusCode.RESOURCE_EXHAUSTED,
+            grpc.StatusCode.INVALID_ARGUMENT,
         )
     finally:
         subprocess.run(["umount", str(tmp_path)], check=True)
+    # The user has chosen that file system; the node can start other jobs.
+    assert plain_agent.stub.GetInventory(pb.GetInventoryRequest(), timeout=240).launch_fault == ""
     assert f"{path}: No space left on device" in text
     assert plain_agent.processes() == {}
 
@@ -213,11 +229,12 @@ def test_repeated_launches_start_one_process(plain_agent):
     calls = [plain_agent.stub.Launch.future(request) for _ in range(5)]
     answers = [call.result(20) for call in calls]
     assert {(a.pid, a.already_running) for a in answers} == {(answers[0].pid, False)}
-    again = plain_agent.launch("r", ["true"], BOTH)
+    argv = ["sh", "-c", "echo x >> count"]
+    again = plain_agent.launch("r", argv, BOTH)
     assert (again.pid, again.already_running) == (answers[0].pid, True)
     plain_agent.ended("r")
-    # Also after its end: only ForgetProcess makes the name free again.
-    assert plain_agent.launch("r", ["true"], BOTH).already_running
+    # Also after the end of the job: only ForgetProcess frees the name.
+    assert plain_agent.launch("r", argv, BOTH).already_running
     assert (plain_agent.work() / "count").read_text() == "x\n"
 
 

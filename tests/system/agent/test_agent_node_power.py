@@ -1,4 +1,4 @@
-"""What an agent says of its whole node: its meter, and where its cores are."""
+"""Reports of an agent on its whole node: the platform meter, and the sockets of its cores."""
 
 import pytest
 from contract.agent.behaving_trees import why_no_fuse

@@ -1,4 +1,4 @@
-"""An agent with GPUs of NVML: the real Python package on a library made for the test."""
+"""An agent with NVML GPUs: the real Python package on a library written for the test."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ RSS_MAX = 80 << 20
 
 @dataclass(frozen=True)
 class Machine:
-    """Two GPUs, each as its limit, persistence mode, load (mW), and whether it hangs."""
+    """Two GPUs, each with limit, persistence mode, load (mW), and whether it hangs."""
 
     state: Path
 
@@ -106,6 +106,6 @@ def test_a_driver_that_hangs_holds_up_nobody_and_its_gpu_is_charged_the_most(
     until(lambda: "device_not_responding" in nvml_agent.log())
     assert nvml_agent.telemetry(lambda m: bool(m.zones)).zones[1].cap_uw == 250_000_000
     machine.put(1, HANGS, 0)
-    # What it was told last, as soon as it can be.
+    # The last command takes effect as soon as possible.
     until(lambda: machine[1][LIMIT] == 120_000)
     assert machine[0][LIMIT] == 180_000

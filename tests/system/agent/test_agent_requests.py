@@ -1,4 +1,4 @@
-"""Memory and GPUs of jobs under a real agent: held to the one, told the other."""
+"""Memory limits and GPUs of jobs under a real agent."""
 
 import os
 import sys
@@ -20,7 +20,7 @@ EATER = (
     "    eaten = [bytearray(b'x' * (1 << 20)) for _ in range(300)]\n"
     "time.sleep(1000)\n"
 )
-"""The first process stays small; its child eats."""
+"""The first process stays small; its child allocates memory."""
 SEEN = (
     'printf "%s|%s|%s" "${CUDA_VISIBLE_DEVICES-all}" "${ROCR_VISIBLE_DEVICES-all}" "$WATTFOLD_GPUS"'
 )

@@ -1,4 +1,4 @@
-"""A job that holds no core of a node any more: what is left of it there, under a real agent."""
+"""A job that holds no core of a node any more, but still has processes there."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_it_leaves_its_cores_to_others_and_takes_them_again(node: AgentProcess) 
     info = node.processes()["j"]
     assert (info.resident, info.cpus, info.pid) == (True, "", pid)
     until(lambda: allowed_cpus(pid) == {LAST})
-    # What it may run on is somebody else's now; what it uses there is residual.
+    # Another job now has the core it may run on; its use of this core is residual.
     node.launch("other", ["sleep", "100"], BOTH)
     usage = node.telemetry(lambda m: any(u.job_id == "j" and u.resident for u in m.jobs))
     mine = next(u for u in usage.jobs if u.job_id == "j")

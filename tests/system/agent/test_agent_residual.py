@@ -1,4 +1,4 @@
-"""Jobs that go on working on cores they have lost: accounted, told, and never slowed."""
+"""Jobs that keep working on cores they have lost: accounted and reported, but never slowed."""
 
 import ast
 import itertools
@@ -14,7 +14,7 @@ import wattfold.nodeagent.app
 import wattfold.nodeagent.keeper
 
 BOTH = ",".join(map(str, CPUS))
-# A thread that takes its old core back, again and again, and works there.
+# A thread that takes its old core back repeatedly and works there.
 STRAY = """
 import os, sys, threading, time
 back = {int(sys.argv[1])}
@@ -48,7 +48,7 @@ def priorities(pid):
 
 @pytest.fixture
 def loose_agent(tmp_path):
-    """An agent that confines by affinity only, with a short window of the alarm."""
+    """An agent that confines jobs by affinity only, with a short alarm window."""
     need_two_cpus()
     flags = ("--masks", "affinity", "--throttle", "signals", "--residual-window-s", "1")
     with agent("--config", emulation_file(tmp_path), *flags, *EMULATE) as running:
@@ -58,7 +58,7 @@ def loose_agent(tmp_path):
 
 
 def stray(running):
-    """A job on its first core only, with a thread that works on the second."""
+    """A job on its first core only, with a thread that works on the second core."""
     pid = running.launch("s", [sys.executable, "-c", STRAY, str(CPUS[1])], BOTH).pid
     seen(running, "s", lambda u: u.cpu_ns > 100_000_000)
     running.mask("s", str(CPUS[0]))
@@ -107,12 +107,14 @@ def test_residual_work_keeps_its_priority(loose_agent):
 
 
 def test_no_code_of_the_agent_can_lower_a_priority():
-    """Residual processes take part in reductions of their job: starving one stalls the job."""
+    """Residual processes take part in reductions of their job, so starving one process stalls the
+    job.
+    """
     forbidden = {"nice", "setpriority", "sched_setscheduler", "sched_setparam", "ionice"}
     files = list(Path(wattfold.nodeagent.app.__file__).parent.rglob("*.py"))
     assert len(files) > 20
     for path in files:
-        # A keeper raises its own, to end what makes processes without end.
+        # A keeper raises its own priority, to end fork bombs.
         text = path.read_text().replace("os.setpriority(os.PRIO_PROCESS, 0, _NICE)", "pass")
         for node in ast.walk(ast.parse(text)):
             name = getattr(node, "attr", None) or getattr(node, "id", None)
@@ -144,8 +146,8 @@ def test_cores_and_time_held_and_the_idle_share_are_told(any_agent):
     first = seen(any_agent, "h", lambda u: u.idle_energy_uj > 1_000_000)
     begun_uj, until_uj = first.idle_energy_uj, first.idle_energy_uj + 2_000_000
     later = seen(any_agent, "h", lambda u: u.idle_energy_uj > until_uj)
-    # It holds all cores: all of the idle energy is its share, though it does nothing once it is
-    # started, which takes long on a busy machine.
+    # It holds all cores, so all of the idle energy is its share. It does nothing after its start,
+    # which takes long on a busy machine.
     assert later.energy_uj - first.energy_uj < later.idle_energy_uj - begun_uj
     any_agent.mask("h", str(CPUS[0]))
     until(lambda: any_agent.processes()["h"].core_ns > first.core_ns + 500_000_000)
@@ -156,7 +158,7 @@ def test_cores_and_time_held_and_the_idle_share_are_told(any_agent):
 
 def test_what_was_accounted_survives_a_restart(loose_agent):
     stray(loose_agent)
-    # Only what is saved survives a kill: at a change of mask and at an orderly stop.
+    # Only saved values survive a kill. They are saved at a change of mask and at an orderly stop.
     seen(loose_agent, "s", lambda u: u.residual_alarm)
     loose_agent.mask("s", BOTH)
     saved = seen(loose_agent, "s", lambda u: bool(u.residual_cores))

@@ -58,12 +58,12 @@ def test_an_older_coordinator_is_refused_also_after_a_restart(plain_agent):
     plain_agent.epoch = 7
     plain_agent.lease()
     plain_agent.epoch = 6
-    text = refused(plain_agent.lease, grpc.StatusCode.FAILED_PRECONDITION)
+    text = refused(plain_agent.lease, grpc.StatusCode.ABORTED)
     assert "epoch 6" in text
     assert "epoch 7" in text
     plain_agent.kill()
     plain_agent.start()
-    refused(plain_agent.lease, grpc.StatusCode.FAILED_PRECONDITION)
+    refused(plain_agent.lease, grpc.StatusCode.ABORTED)
     assert plain_agent.stub.GetInventory(pb.GetInventoryRequest()).epoch == 7
 
 
@@ -179,8 +179,9 @@ def test_running_jobs_survive_an_orderly_stop():
 
 
 def test_two_agents_on_one_state_are_refused(plain_agent):
-    second = AgentProcess(plain_agent.root, *plain_agent.flags)
-    with pytest.raises(AssertionError, match="another agent uses"):
+    run = f"{plain_agent.root}/other"
+    second = AgentProcess(plain_agent.root, *plain_agent.flags, "--run-dir", run)
+    with pytest.raises(AssertionError, match="/state: another agent uses"):
         second.start()
     assert second.process is not None
     assert second.process.wait(240) == 1

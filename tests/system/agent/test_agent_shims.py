@@ -1,4 +1,4 @@
-"""Changes of mask with a shim inside the job: one that obeys, one that is deaf, one that lies."""
+"""Changes of mask with a shim in the job that obeys, is deaf, or lies."""
 
 import sys
 from pathlib import Path

@@ -1,8 +1,8 @@
 """A charm4py program whose blocks follow the map, until the file named in its argument exists.
 
-Prints a line per change: the step, and how many blocks are on every PE; at the end the number of
-steps and the sum of all blocks. While there is a file of that name with ".hold" it neither answers
-nor comes to its next step; it says when that begins.
+It prints a line per change: the step, and the number of blocks on every PE. At the end it prints
+the number of steps and the sum of all blocks. While a file of that name with ".hold" exists, it
+neither answers nor reaches its next step; it prints when that begins.
 """
 
 import os
@@ -27,7 +27,7 @@ class Block(MappedChare, Chare):
 
 
 class Counter(Chare):
-    """Counts, on every PE, what is really there."""
+    """Counts the blocks that are really on every PE."""
 
     def count(self, aid):
         return len(charm.arrays[aid])

@@ -1,7 +1,7 @@
-"""Our programs in C++, compiled with a real Charm++; a test that needs one is skipped without it.
+"""Our C++ programs, compiled with a real Charm++; tests that need them are skipped without it.
 
-`scripts/charm_cpp SOURCE` builds a Charm++ source tree in both ways and runs these tests; what it
-has built (or ``WATTFOLD_CHARMC``, ``WATTFOLD_CHARMC_SHRINKEXPAND``) is used by any run of them.
+`scripts/charm_cpp SOURCE` builds a Charm++ source tree in both ways and runs these tests. All test
+runs use its builds (or ``WATTFOLD_CHARMC``, ``WATTFOLD_CHARMC_SHRINKEXPAND``).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[3]
 SOURCES = ROOT / "runtime_shims" / "charm"
 BLOCKS = 32
-"""Objects of the example."""
+"""Number of objects of the example."""
 BLOCK_BYTES = 1000
 _TURNS = 80_000
 _FACTOR = 6364136223846793005
@@ -27,7 +27,7 @@ _WORD = 1 << 64
 
 
 class Kind(enum.Enum):
-    """A way to build Charm++: the folder of its build, the variable for another one."""
+    """A way to build Charm++: the folder of its build, and the variable for another build."""
 
     MAP = ("map", "WATTFOLD_CHARMC")
     REBUILD = ("rebuild", "WATTFOLD_CHARMC_SHRINKEXPAND")
@@ -40,7 +40,10 @@ class Kind(enum.Enum):
 
 
 def compiled(kind: Kind) -> Path:
-    """A folder with charmrun and the example, built once a process. Skips the test without it."""
+    """A folder with charmrun and the example, built once per process.
+
+    Skips the test without them.
+    """
     charmc = kind.charmc()
     if charmc is None:
         why = f"needs a Charm++ built for {kind.value[0]} (scripts/charm_cpp, {kind.value[1]})"
@@ -60,14 +63,14 @@ def _built(charmc: str) -> tempfile.TemporaryDirectory[str]:
 
 
 def result_of(rounds: int, block_bytes: int = BLOCK_BYTES) -> int:
-    """What `blocks` comes to after so many rounds, wherever its objects were meanwhile."""
+    """The result of `blocks` after this number of rounds, wherever its objects were meanwhile."""
     factor, added = _composed(_FACTOR, 1, rounds * _TURNS)
     states = sum(factor * block + added * block for block in range(BLOCKS))
     return (states + block_bytes * sum(range(BLOCKS))) % _WORD
 
 
 def _composed(factor: int, added: int, times: int) -> tuple[int, int]:
-    """x -> factor x + added, so many times."""
+    """Compose x -> factor x + added with itself, ``times`` times."""
     f, a = 1, 0
     while times:
         if times % 2:

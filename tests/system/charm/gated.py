@@ -1,4 +1,4 @@
-"""A charm4py program that comes to its next step only once the file named to it exists."""
+"""A charm4py program that reaches its next step only once the file named to it exists."""
 
 import os
 import time
@@ -23,7 +23,7 @@ def main(args):
     counters = Group(Counter)
     placement = follow_map([blocks])
     print("up", flush=True)
-    # PE 0 answers requests between these, and never comes to a step.
+    # PE 0 answers requests between these, but never reaches a step.
     while not os.path.exists(args[1]):
         blocks.work(awaitable=True).get()
     print("gate open", time.monotonic(), flush=True)

@@ -1,4 +1,4 @@
-"""A real Charm++ job over several nodes: submitted as a user does, looked at from all sides."""
+"""A real Charm++ job over several nodes, submitted by the command and checked from all sides."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class NodesJob:
         self.site = site
         self.most = len(site.plan.nodes)
         self.folder = cwd or site.work
-        # As a user does: nothing here knows of servers, ports or maps.
+        # Submitted as by a user: the test sets no servers, ports or maps.
         done = site.wattfold(
             *("submit", "--nodes", f"1-{self.most}", "--resize", "map"),
             *("--env", f"PYTHONPATH={PATH}", "--env", f"{MARK}={site.folder}"),
@@ -43,14 +43,14 @@ class NodesJob:
         return (self.folder / f"wattfold-{self.id}.out").read_text()
 
     def counted(self) -> list[int]:
-        """What the program itself found last on its PEs."""
+        """The program's own last count of objects on its PEs."""
         lines = re.findall(
             r"(?:blocks|objects|moved(?: to| \d+)?|start \d+) \[(.*)\]$", self.text(), re.MULTILINE
         )
         return [int(count) for count in lines[-1].split(",")] if lines else []
 
     def nodes(self) -> tuple[list[str], list[str]]:
-        """The nodes it holds, and those where it is resident."""
+        """Nodes that it holds, and nodes where it is resident."""
         shares = self.site.job(self.id).shares
         return (
             [share.node_id for share in shares if share.cpus and not share.resident],
@@ -61,25 +61,25 @@ class NodesJob:
         self.site.wattfold("resize", self.id, str(size))
 
     def on(self, size: int) -> pb.Job:
-        """Waits until it is on its first so many nodes for everybody who has a say."""
+        """Wait until coordinator, agents and program agree on the first ``size`` nodes."""
         all_nodes = [node.node_id for node in self.site.plan.nodes]
         wait_until(f"{size} nodes", lambda: self.nodes() == (all_nodes[:size], all_nodes[size:]))
         return self._settled(all_nodes[:size])
 
     def on_any(self, size: int) -> pb.Job:
-        """The same for any so many: those whose agents were there when they were chosen."""
+        """Wait for ``size`` nodes of any choice, because the choice depends on the agents."""
         wait_until(f"{size} nodes", lambda: [*map(len, self.nodes())] == [size, self.most - size])
         return self._settled(self.nodes()[0])
 
     def _settled(self, held: list[str]) -> pb.Job:
         pe_map = "".join("11" if node.node_id in held else "00" for node in self.site.plan.nodes)
+        wait_until("the objects", lambda: self._are_on(pe_map))
         job = wait_until(f"map {pe_map}", lambda: self._mapped(pe_map))
         self.check_counts(job)
-        wait_until("the objects", lambda: self._are_on(pe_map))
         return job
 
     def check_counts(self, job: pb.Job) -> None:
-        """All objects are there, some on every PE of the map, none on another."""
+        """All objects exist, some on every PE of the map and none on other PEs."""
         counts = [pe.objects for pe in job.processors]
         assert sum(counts) == self.blocks
         assert [bool(count) for count in counts] == [digit == "1" for digit in job.processor_map]
@@ -91,7 +91,7 @@ class NodesJob:
         return used and sum(found) == self.blocks
 
     def check_result(self) -> None:
-        """It has ended with what it comes to wherever its objects were."""
+        """The job has ended with the right result, wherever its objects were."""
         ended = self.site.ended(self.id)
         assert (ended.state, ended.exit_code) == (pb.JOB_STATE_COMPLETED, 0), self.text()
         found = re.search(r"^end (\d+) (\d+)$", self.text(), re.MULTILINE)
@@ -99,7 +99,7 @@ class NodesJob:
         assert int(found[2]) == self.expected(int(found[1]))
 
     def expected(self, steps: int) -> int:
-        """Of the program with a gate."""
+        """Result of the program with a gate."""
         return self.blocks * sum(sum(range(2000)) + step for step in range(steps))
 
     def _mapped(self, pe_map: str) -> pb.Job | None:
@@ -108,14 +108,14 @@ class NodesJob:
 
 
 class GatedJob(NodesJob):
-    """The charm4py program with a gate; it ends when its file is there."""
+    """The charm4py program with a gate; it ends when its file exists."""
 
     def __init__(self, site: LiveSite, stop: Path) -> None:
         super().__init__(site, sys.executable, str(GATED), str(stop))
 
 
 class CppJob(NodesJob):
-    """The example in C++, likewise."""
+    """The C++ example with a gate."""
 
     blocks = CPP_BLOCKS
 

@@ -37,7 +37,7 @@ def node():
 
 
 class CharmJob:
-    """blocks.py as a job; what it prints is its own count of objects on every PE."""
+    """blocks.py as a job; its output is its own count of objects on every PE."""
 
     def __init__(self, node, name="blocks"):
         self.node = node
@@ -84,11 +84,11 @@ def test_objects_follow_the_map_from_4_pes_to_2_and_back(node):
         assert answer.map == pe_map
         assert [element.objects for element in answer.elements] == expected
         assert [element.enabled for element in answer.elements] == [bool(use) for use in pe_map]
-        # Residual or not, all processes are there and accounted for.
+        # All processes exist and are accounted for, residual or not.
         assert len({element.pid for element in answer.elements} - {0}) == PES
         assert all(element.cpu_ns and element.memory_bytes for element in answer.elements)
         assert answer.surplus_processes == 0
-        # What the program itself finds on every PE.
+        # The program's own counts on every PE.
         until(lambda wanted=expected: job.counts("moved")[-1:] == [wanted])
     job.end()
 

@@ -1,4 +1,4 @@
-"""Real Charm++ programs in C++: with our load balancer, and restarting with another size."""
+"""Real C++ programs of Charm++: with our load balancer, and restarting with another size."""
 
 import asyncio
 import os
@@ -11,8 +11,8 @@ from contextlib import contextmanager
 from system.agent.agent_process import family, until
 from system.charm.compiled import BLOCKS, Kind, compiled, result_of
 
-from wattfold.nodeagent.service.charm_program import MapWay
-from wattfold.nodeagent.service.processor_maps import set_processor_map
+from wattfold.nodeagent.service.jobs.charm_program import MapWay
+from wattfold.nodeagent.service.jobs.processor_maps import set_processor_map
 
 DEADLINE_NS = 50_000_000_000
 START_S = 60.0
@@ -20,7 +20,7 @@ START_S = 60.0
 
 @contextmanager
 def running(built, folder, *arguments, rebuild=()):
-    """blocks, on 4 PEs until the end of the block; its pid and its output. Its result is right."""
+    """blocks on 4 PEs until the end of the block; its pid and its output. Checks its result."""
     out, stop = folder / "out", folder / "stop"
     start = [
         sys.executable,
@@ -71,11 +71,11 @@ def follow(pid, out):
         assert outcome.applied
         objects = [processor.objects for processor in outcome.processors]
         assert sum(objects) == BLOCKS
-        # By measured load, so not the same number everywhere.
+        # By measured load, so the numbers differ.
         assert [bool(count) for count in objects] == [bool(use) for use in pe_map]
         assert len({processor.process.pid for processor in outcome.processors}) == 4
         assert outcome.surplus == 0
-        # What the objects themselves find.
+        # Counts by the objects themselves.
         until(
             lambda used=pe_map: (
                 [bool(count) for count in counts(out)[-1]] == [bool(use) for use in used]

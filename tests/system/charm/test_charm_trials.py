@@ -1,4 +1,4 @@
-"""The trials of Charm++ programs on a real small site: what they bring back has the right form."""
+"""The trials of Charm++ programs on a real small site have results of the right form."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ def test_a_shrink_and_an_expand_are_timed_and_their_bytes_counted(tmp_path: Path
     assert (shrink.pes_from, shrink.pes_to, expand.pes_from, expand.pes_to) == (2, 1, 1, 2)
     for one in (shrink, expand):
         assert 0 < one.stalled_s <= one.took_s
-        # Two blocks of 100 kB, and what goes along with each.
+        # Two blocks of 100 kB, and their additional data.
         assert 200_000 < one.moved_bytes < 210_000
 
 
-# A build that can restart programs takes this option, that of charm4py leaves it to them.
+# A build that can restart programs accepts this option; charm4py's build leaves it to them.
 WITHOUT_FOLDER = """import runpy, sys
 at = sys.argv.index("+shrinkexpand_basedir")
 del sys.argv[at : at + 2]
@@ -46,7 +46,7 @@ runpy.run_path({program!r}, run_name="__main__")
 def test_processes_of_a_program_that_restarts_itself_are_started_on_this_node(
     tmp_path: Path,
 ) -> None:
-    # With the charmrun of charm4py, which cannot restart it: by the shell, from the list of nodes.
+    # With charm4py's charmrun, which cannot restart it: by the shell, from the list of nodes.
     start = (sys.executable, "-m", "wattfold.shims.charm_start", "--rebuild", "--")
     program = tmp_path / "program.py"
     program.write_text(WITHOUT_FOLDER.format(program=str(program_file())))

@@ -39,7 +39,7 @@ def node():
 
 
 class MapJob:
-    """blocks.py as a job of mode map; what it prints is its own count of objects on every PE."""
+    """blocks.py as a job of mode map; its output is its own count of objects on every PE."""
 
     def __init__(self, node, cpus=BOTH, extra=(), **fields):
         self.node = node
@@ -55,7 +55,7 @@ class MapJob:
         return (self.node.work() / "wattfold-blocks.out").read_text()
 
     def last(self):
-        """What the program itself found last on every PE."""
+        """The program's own last count on every PE."""
         lines = re.findall(r"^(?:start|moved) \d+ \[(.*)\]$", self.text(), re.MULTILINE)
         return [int(count) for count in lines[-1].split(",")] if lines else []
 
@@ -84,7 +84,7 @@ class MapJob:
         return self.node.stub.SetMask(request, timeout=deadline_s + 10)
 
     def hold(self):
-        """Waits until the program neither answers nor comes to a step; a signal could be undone."""
+        """Wait until the program neither answers nor reaches a step; a signal could be undone."""
         gate = self.node.work() / "stop.hold"
         gate.touch()
         until(lambda: "held\n" in self.text(), START_S)
@@ -111,13 +111,13 @@ def test_one_command_changes_cores_and_map_in_the_safe_order(node):
         assert answer.map_applied
         assert answer.acknowledged_in_ns > 0
         assert sum(answer.processor_map) == len(cpus.split(","))
-        # Applied when the answer came: the program tells it in its own words.
+        # The map was in force when the answer came: the program itself reports it.
         until(lambda wanted=counts: job.last() == wanted)
         pid = node.processes()["blocks"].pid
         until(lambda wanted=cpus, root=pid: allowed_cpus(root) == {CpusText(wanted)})
         usage = job.applied("10" if pe_map else "11")
         assert [pe.objects for pe in usage.processors] == counts
-        # The residual PE is there, accounted for, and as important as the others.
+        # The residual PE exists, is accounted for, and has the priority of the others.
         assert {pe.pid for pe in usage.processors} == pids
         assert all(pe.cpu_ns and pe.memory_bytes for pe in usage.processors)
         assert {os.getpriority(os.PRIO_PROCESS, pid) for pid in pids} == {
@@ -140,8 +140,8 @@ def test_a_residual_pe_sleeps_until_it_is_needed(node):
     enabled, residual = (pe.pid for pe in job.applied("10").processors)
     before, slept = (cpu_ns(enabled), cpu_ns(residual)), naps(residual)
     until(lambda: cpu_ns(enabled) - before[0] > 500_000_000, 60)
-    # Its part of every short step it has to do, and sleeps after it. One that polls has half of the
-    # core, and goes on for as long as it is let.
+    # It does its part of every short step and then sleeps. A PE that polls would use half of the
+    # core for as long as it may.
     used = cpu_ns(residual) - before[1]
     assert used < 400_000_000
     assert used < 500_000 * (naps(residual) - slept)

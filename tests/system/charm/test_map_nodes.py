@@ -1,4 +1,4 @@
-"""A real Charm++ job over several nodes gives nodes back while it runs, and takes them again."""
+"""A real Charm++ job over several nodes releases nodes while it runs, and takes them again."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_a_node_is_given_back_used_by_another_job_and_taken_again(site: LiveSite
     assert site.node(1).job_ids == [guest]
     assert site.node(1).resident_job_ids == [job.id]
     assert f"residual: {job.id}" in site.wattfold("nodes").stdout
-    # What is left of it there counts as residual, all of it.
+    # All of its remaining work there counts as residual.
     used = wait_until("residual work", lambda: site.job(job.id).residual_cpu_ns)
     assert used < site.job(job.id).cpu_ns
     refused = site.wattfold("resize", job.id, "4", check=None)
@@ -66,7 +66,7 @@ def test_a_node_is_given_back_used_by_another_job_and_taken_again(site: LiveSite
     site.client.cancel(guest)
     job.on(3)
     assert "Unknown CCS handler" not in job.text()
-    # From three nodes to one, and to three again: what that has cost was told and learnt.
+    # The costs of going from three nodes to one and back were reported and learned.
     (cost,) = site.client.list_profiles(site.job(job.id).spec.app).profiles[0].resize_costs
     assert cost.changes == 2
     assert 0 < cost.stalled_ns <= cost.took_ns
@@ -82,12 +82,13 @@ def test_kills_in_between_leave_objects_nodes_and_result_as_they_are(site: LiveS
     site.kill_agent(2)
     site.start_agent(2)
     job.on(2)
-    # Of the node where the map is told, before it is.
+    # Kill the agent that receives the map, before it receives the map.
     site.kill_agent(0)
     job.resize(1)
     site.start_agent(0)
     job.on(1)
-    # Of a node where it is resident: the next agent knows that it holds nothing there.
+    # Kill the agent of a node where the job is resident: the next agent knows that it holds
+    # nothing.
     site.kill_agent(1)
     site.start_agent(1)
     guest = site.submit(["sleep", "1000"], unit=pb.SIZE_UNIT_NODES, size_min=2, size_max=2)

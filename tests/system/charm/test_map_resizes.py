@@ -15,7 +15,7 @@ from system.site.live_site import LiveSite, site_plan, wait_until
 
 NODES = 4
 RESIZES = int(os.environ.get("WATTFOLD_MAP_RESIZES", "8"))
-"""More of them take about two seconds each."""
+"""Number of resizes. More resizes take about two seconds each."""
 SEED = 13
 
 pytestmark = [
@@ -44,7 +44,7 @@ class Faults:
         self.agents = self.coordinators = 0
 
     def order(self, job: NodesJob, size: int, number: int) -> None:
-        """Tells the job its size, with a fault or without."""
+        """Order a size of the job, with a fault or without."""
         if number % 3 != 2:
             job.resize(size)
         elif self._rng.random() < 0.3:
@@ -77,7 +77,7 @@ def test_objects_are_all_there_after_any_resize_and_any_kill(
     rng, stop = random.Random(SEED), tmp_path / "stop"
     job, faults = kind(site, stop), Faults(site, rng)
     size = NODES
-    # What is in C++ counts its objects at its first balancing step.
+    # The C++ program counts its objects at its first balancing step.
     wait_until("objects", lambda: sum(pe.objects for pe in site.job(job.id).processors))
     job.on(size)
     for number in range(RESIZES):

@@ -1,4 +1,4 @@
-"""A real Charm++ program that restarts itself at the size that the service gives it."""
+"""A real Charm++ program that restarts itself at the size set by the service."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def site(shared: LiveSite) -> Iterator[LiveSite]:
 
 
 class RebuildJob:
-    """`blocks` as a job of mode rebuild on one or two cores of a node, submitted as a user does."""
+    """`blocks` as a job of mode rebuild on one or two cores of a node, submitted by the command."""
 
     def __init__(self, site: LiveSite, name: str) -> None:
         self.site, self.stop, self.name = site, site.work / f"{name}.stop", name
@@ -52,12 +52,12 @@ class RebuildJob:
         return (self.folder / f"wattfold-{self.id}.out").read_text()
 
     def counted(self) -> list[int]:
-        """What the program itself found last on its PEs."""
+        """The program's own last count on its PEs."""
         lines = re.findall(r"^objects \[(.*)\]$", self.text(), re.MULTILINE)
         return [int(count) for count in lines[-1].split(",")] if lines else []
 
     def on(self, size: int) -> pb.Job:
-        """Waits until it has so many processes and cores, for everybody who has a say."""
+        """Wait until coordinator, kernel and program agree on this number of cores."""
         pe_map = "1" * size + "0" * (2 - size)
         wait_until(f"{size} cores", lambda: self._cores() == size)
         job = wait_until(f"map {pe_map}", lambda: self._mapped(pe_map))
@@ -103,7 +103,7 @@ def test_a_program_gives_a_core_back_and_takes_it_again_by_its_own_restarts(
     assert 0 < cost.stalled_ns <= cost.took_ns
     assert "stalls the job for about" in site.wattfold("show", job.id).stdout
     job.check_result()
-    # What it had there while it restarted, in its own folder, is gone.
+    # The files in its own folder during the restart are removed.
     assert not [path for path in {*MEMORY.iterdir()} - before if _ours(path)]
 
 

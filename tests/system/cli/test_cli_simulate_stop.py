@@ -21,11 +21,11 @@ pytestmark = pytest.mark.system
 WATTFOLD = (sys.executable, "-m", "wattfold.coordinator.cli.main")
 DEADLINE_S = 240.0
 LONG = ("--model=lublin", "--jobs=12000", "--nodes=128", "--no-figures")
-"""Seconds of work: long enough to be stopped in its middle."""
+"""Seconds of work: long enough for a stop in the middle."""
 
 
 class Simulation:
-    """The command in a process group of its own."""
+    """The command in its own process group."""
 
     def __init__(self, *words: str, folder: Path) -> None:
         self.folder = folder
@@ -46,13 +46,13 @@ class Simulation:
         self.process.communicate()
 
     def end(self, code: int) -> str:
-        """What it said on standard error; the exit code is checked."""
+        """Return its standard error; the exit code is checked."""
         out, err = self.process.communicate(timeout=DEADLINE_S)
         assert self.process.returncode == code, err + out
         return err
 
     def until(self, condition: Callable[[], bool]) -> None:
-        """Waits while it runs."""
+        """Wait for a condition while it runs."""
         end_s = time.monotonic() + DEADLINE_S
         pause = threading.Event()
         while not condition():
@@ -61,7 +61,7 @@ class Simulation:
             pause.wait(0.01)
 
     def is_gone(self) -> bool:
-        """Whether its whole process group is, in time; who has ended but is not collected, is."""
+        """Whether its whole process group ends in time; zombies count as ended."""
         end_s = time.monotonic() + DEADLINE_S
         pause = threading.Event()
         while time.monotonic() < end_s:
@@ -79,7 +79,7 @@ def _runs_in(group: int, process: psutil.Process) -> bool:
 
 
 def written(*paths: Path) -> Callable[[], bool]:
-    """Whether each file has more than some rows."""
+    """Whether each file has more than this number of rows."""
     return lambda: all(path.exists() and path.stat().st_size > 100_000 for path in paths)
 
 
@@ -153,7 +153,7 @@ def test_the_processes_of_a_killed_command_end_with_it(tmp_path: Path) -> None:
 
 
 def test_a_full_disk_is_one_line(tmp_path: Path) -> None:
-    """A limit on the size of files stands for it: both fail in the write."""
+    """A limit on the size of files replaces a full disk: both fail in the write."""
     limited = (
         "import resource, signal, sys;"
         "signal.signal(signal.SIGXFSZ, signal.SIG_IGN);"

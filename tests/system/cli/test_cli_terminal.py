@@ -42,7 +42,7 @@ def address(fake: FakeCoordinator) -> Iterator[str]:
 
 
 class Terminal:
-    """A command on a terminal of its own."""
+    """A command on its own terminal."""
 
     def __init__(self, arguments: list[str], columns: int = 80, rows: int = 24) -> None:
         self.master, self.slave = pty.openpty()
@@ -60,7 +60,7 @@ class Terminal:
         )
 
     def read_until(self, text: str) -> None:
-        """Reads what is drawn until a text shows up."""
+        """Read the screen until a text appears."""
         end_s = time.monotonic() + DEADLINE_S
         while text.encode() not in self.shown:
             assert time.monotonic() < end_s, f"{text!r} did not show up in {self.shown!r}"
@@ -71,7 +71,10 @@ class Terminal:
         os.write(self.master, keys.encode())
 
     def end(self) -> int:
-        """The exit code; reads on, so that the process is never stuck in a full terminal."""
+        """Return the exit code.
+
+        Keeps reading, so that the process never blocks on a full terminal.
+        """
         end_s = time.monotonic() + DEADLINE_S
         while self.process.poll() is None and time.monotonic() < end_s:
             if select.select([self.master], [], [], 0.05)[0]:
@@ -136,6 +139,24 @@ def test_interrupted_wait_detaches(address: str, fake: FakeCoordinator) -> None:
         "`wattfold cancel job-1`\n"
     )
     assert fake.jobs["job-1"].state == pb.JOB_STATE_RUNNING
+
+
+def test_interrupted_wait_for_jobs_leaves_them_running(address: str, fake: FakeCoordinator) -> None:
+    for job_id in "ab":
+        fake.add(pb.Job(job_id=job_id, state=pb.JOB_STATE_RUNNING))
+    process = subprocess.Popen(
+        [*WATTFOLD, "--coordinator", address, "wait", "a", "b"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stderr is not None
+    assert [process.stderr.readline() for _ in "ab"] == ["a running\n", "b running\n"]
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=DEADLINE_S)
+    assert (process.returncode, out) == (130, "")
+    assert err == "wattfold: detached, the jobs continue\n"
+    assert {job.state for job in fake.jobs.values()} == {pb.JOB_STATE_RUNNING}
 
 
 def test_interrupted_profile_cancels_its_probe(address: str, fake: FakeCoordinator) -> None:

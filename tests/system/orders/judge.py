@@ -5,7 +5,10 @@ from the moment its agent is ready for the first time, whether or not a coordina
 and whatever becomes of its agent, its guard and the coordinator. It does not count while an
 operator's word says so: from the call of `forget` on until a coordinator shows it as charged, or
 3 s after one shows it as returned. A raised budget is in force from the call on, a lowered one
-from its deadline on, which is counted from the answer. Nothing else is excused.
+from its deadline on, which is counted from the answer. An announced budget is in force, and kept,
+from its time on. Where its calendar is set, or a copy of the state takes over, a coordinator finds
+budgets in force that nobody announced by then: they are as if lowered at that moment. Nothing else
+is excused.
 """
 
 from __future__ import annotations
@@ -13,7 +16,6 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
 
 NS_PER_S = 1_000_000_000
 WINDOW_NS = NS_PER_S
@@ -41,6 +43,11 @@ class Machine:
         """What it may draw at its floors."""
         return self.base_uw + sum(zone.uw_min for zone in self.zones)
 
+    @property
+    def most_uw(self) -> int:
+        """What it may draw at most."""
+        return self.base_uw + sum(zone.uw_max for zone in self.zones)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sample:
@@ -59,6 +66,10 @@ class BudgetOrder:
     kept_from_ns: int
     """By when it must be kept: its deadline, counted from the answer."""
     budget_uw: int
+    number: int = 0
+    """Of an announced budget, which is called just before its time; 0 = set at once."""
+    at_s: float = 0.0
+    """Its time by the calendar of the coordinator."""
 
 
 @dataclass(slots=True)
@@ -122,7 +133,6 @@ class Verdict:
     """Of one order of events."""
 
     samples: int
-    gap_ns_max: int
     ratio_max: float
     """Greatest sum / budget."""
     mean_ratio_max: float
@@ -150,10 +160,8 @@ def judge(machines: Sequence[Machine], samples: Sequence[Sample], facts: Facts) 
             open_ = []
     if open_:
         found.append(_violation(open_, facts))
-    times = [sample.at_ns for sample in samples]
     return Verdict(
         samples=len(samples),
-        gap_ns_max=max((b - a for a, b in pairwise(times)), default=0),
         ratio_max=ratio,
         mean_ratio_max=max(_mean_ratios(machines, samples, facts), default=0.0),
         told_ratio_max=told,

@@ -1,4 +1,4 @@
-"""A random order of what may befall a site: ends and starts of its parts, and words of operators.
+"""A random order of what may befall a site: ends and starts, words of operators, accidents.
 
 One thing is not done, as no software could make up for it: a node that was forgotten as without
 power is switched on only where its floors have room.
@@ -15,11 +15,13 @@ import signal
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 
+from system.orders import accidents
+from system.orders.accidents import Choice, Deed
 from system.orders.nodes_site import BUDGETS_W, LEASE_S, OrdersSite
-from system.site.live_site import EXAMPLES, wait_until
+from system.site.live_site import wait_until
 
 from wattfold.coordinator.cli.shared.errors import CliError
 from wattfold.v1 import coordinator_pb2 as pb
@@ -30,11 +32,14 @@ _LOOK_S = 0.2
 _PAUSE_S = 1.0
 _REPEAT_S = 0.1
 _JOBS = 5
-_COMPUTE = str(EXAMPLES / "compute")
-_PROGRAMS = (["sleep", "6"], ["sleep", "1000"], [_COMPUTE, "3000000"], [_COMPUTE, "3000000"])
+_PROGRAMS = (["sleep", "6"], ["sleep", "20"], ["sleep", "1000"])
+"""Zones draw as much as their limits let them, whatever runs."""
+_ENDLESS = (["sleep", "100000"],)
+_AHEAD_S = (3.0, 12.0, 25.0)
+"""When announced budgets come: caps fall for them at once, or later."""
+_CANCEL_S = 3.0
+"""A budget that comes sooner is not cancelled: it may be in force before."""
 _GOING = (pb.NODE_DUTY_LEAVING, pb.NODE_DUTY_RESTORING)
-
-Deed = Callable[[], object]
 
 
 class Order:
@@ -44,8 +49,11 @@ class Order:
         self.site = site
         self.problems: list[str] = []
         self._chance = random.Random(seed)
+        # Of its own, as it is asked at every look: jobs and pauses are those of the seed.
+        self._mishap = random.Random(seed)
         self._done: Counter[str] = Counter()
         self._jobs: list[str] = []
+        self._programs: Sequence[list[str]] = _PROGRAMS
         self._words: dict[str, float] = {}
         """Nodes out of the sum, with when they count again (monotonic s; 0 = not heard of)."""
         self._shown: dict[str, pb.Node] = {}
@@ -59,9 +67,15 @@ class Order:
             self._wait(self._chance.choice((0.0, 0.1, 0.5, _PAUSE_S, _PAUSE_S, LEASE_S)))
         self._start_all()
         self._wait(SETTLE_S + _PAUSE_S)
+        self.site.states.await_fenced()
+        self.problems += self.site.states.problems
 
     def follow(self, events: Sequence[tuple[str, float]]) -> None:
-        """These events, each as soon as it is possible, and so many seconds after each."""
+        """These events, each as soon as it is possible, and so many seconds after each.
+
+        Jobs do not end by themselves, so that on a busy machine the same events are possible.
+        """
+        self._programs = _ENDLESS
         for _ in range(_JOBS):
             self._submit()
         for name, pause_s in events:
@@ -71,6 +85,8 @@ class Order:
             self._wait(pause_s)
         self._start_all()
         self._wait(SETTLE_S)
+        self.site.states.await_fenced()
+        self.problems += self.site.states.problems
 
     def _named(self, wanted: str) -> Deed | None:
         self._look()
@@ -84,49 +100,73 @@ class Order:
         self._done[_kind(name)] += 1
         return name, deed
 
-    def _possible(self) -> list[tuple[int, str, Deed]]:
+    def _possible(self) -> list[Choice]:
         """What can be done now, how often, its name."""
-        found = self._of_coordinator()
+        found = [*self._of_coordinator(), *self._accidents()]
         for index in range(len(self.site.machines)):
             found += self._of_agent(index)
             if self.site.coordinated:
                 found += self._of_operator(index)
         return found
 
-    def _of_coordinator(self) -> list[tuple[int, str, Deed]]:
+    def _accidents(self) -> list[Choice]:
+        site, shown = self.site, self._shown.values()
+        copies = accidents.of_copies(
+            site,
+            words=bool(self._words),
+            serving=all(node.duty == pb.NODE_DUTY_SERVING for node in shown),
+            reached=any(node.state == pb.NODE_STATE_UP for node in shown),
+        )
+        return [
+            *copies,
+            *accidents.of_journal(site, self._mishap, self._jobs),
+            *accidents.of_calendars(site, self._mishap),
+            *accidents.of_counters(site, self._mishap),
+        ]
+
+    def _of_coordinator(self) -> list[Choice]:
         site = self.site
         if not site.coordinated:
             return [(30, "restart coordinator", site.restart_coordinator)]
-        found: list[tuple[int, str, Deed]] = [
+        found: list[Choice] = [
             (2, "stop coordinator", lambda: site.end_coordinator(signal.SIGTERM)),
             (3, "kill -9 coordinator", lambda: site.end_coordinator(signal.SIGKILL)),
             (5, "submit", self._submit),
         ]
         for budget_w in BUDGETS_W:
-            deed = partial(site.set_budget, budget_w)
+            deed = partial(site.budgets.set, budget_w)
             found.append((2, f"budget {budget_w:g} W", deed))
+            deed = partial(self._announce, budget_w)
+            found.append((3, f"announce {budget_w:g} W", deed))
+        if ahead := site.budgets.ahead(_CANCEL_S):
+            deed = partial(site.budgets.cancel, self._chance.choice(ahead))
+            found.append((2, "cancel an announced budget", deed))
         if self._jobs:
             found.append((2, "cancel", self._cancel))
         return found
 
-    def _of_agent(self, index: int) -> list[tuple[int, str, Deed]]:
+    def _of_agent(self, index: int) -> list[Choice]:
         site, node = self.site, f"n{index}"
         if not site.served(index):
             if node in self._words and not self._fits(index):
                 return []
             return [(8, f"start agent {node}", partial(self._start_agent, index))]
-        found: list[tuple[int, str, Deed]] = [
+        found: list[Choice] = [
             (1, f"stop agent {node}", partial(site.stop_agent, index)),
             (1, f"kill -9 guard {node}", partial(site.kill_guard, index)),
             (2, f"kill -9 both of {node}", partial(site.kill_both, index)),
             (2, f"kill -9 agent {node}", partial(site.kill_agent, index)),
             (1, f"hang agent {node}, kill -9 its guard", partial(self._hang, index)),
         ]
+        if site.disk_is_full(index):
+            found.append((4, f"room on the disk of {node}", partial(site.free_disk, index)))
+        elif site.disks_fill:
+            found.append((2, f"fill the disk of {node}", partial(site.fill_disk, index)))
         if site.coordinated and node not in self._words:
             found.append((1, f"power of {node} off, forget", partial(self._lose_power, index)))
         return found
 
-    def _of_operator(self, index: int) -> list[tuple[int, str, Deed]]:
+    def _of_operator(self, index: int) -> list[Choice]:
         client, node = self.site.client, f"n{index}"
         shown = self._shown.get(node)
         duty = shown.duty if shown else pb.NODE_DUTY_SERVING
@@ -135,9 +175,7 @@ class Order:
                 (1, f"drain {node}", lambda: client.drain_node(node, "trial", cancel_jobs=False)),
                 (3, f"leave {node}", lambda: client.leave_node(node, "trial", at_once=False)),
             ]
-        found: list[tuple[int, str, Deed]] = [
-            (2, f"resume {node}", lambda: client.resume_node(node, "trial"))
-        ]
+        found: list[Choice] = [(2, f"resume {node}", lambda: client.resume_node(node, "trial"))]
         if duty == pb.NODE_DUTY_LEAVING and self._jobs:
             found.append((4, "cancel all", self._cancel_all))
         if duty == pb.NODE_DUTY_LEFT:
@@ -156,8 +194,11 @@ class Order:
             facts.note(time.monotonic_ns(), f"{name}: refused: {error}")
         self._look()
 
+    def _announce(self, budget_w: float) -> None:
+        self.site.budgets.announce(budget_w, self._chance.choice(_AHEAD_S))
+
     def _submit(self) -> None:
-        size, argv = self._chance.choice((1, 2)), self._chance.choice(_PROGRAMS)
+        size, argv = self._chance.choice((1, 2)), self._chance.choice(self._programs)
         if len(self._jobs) >= 2 * _JOBS:
             self._cancel()
         self._jobs.append(self.site.submit(argv, size_min=size))
@@ -171,6 +212,9 @@ class Order:
 
     def _start_agent(self, index: int) -> None:
         alone = not self.site.coordinated or f"n{index}" in self._words
+        if self.site.disk_is_full(index):
+            # Without room for its state no agent starts.
+            self.site.free_disk(index)
         self.site.start_agent(index)
         # Nobody raises it: what it holds is what it came up with.
         if alone and not self.site.left(index) and not self.site.at_floor(index):
@@ -248,7 +292,8 @@ class Order:
             power = self.site.client.power()
         except CliError:
             return False
-        budget_uw = min(power.budget_uw, power.pending_budget_uw or power.budget_uw)
+        budgets = [power.budget_uw, *(one.budget_uw for one in power.announced)]
+        budget_uw = min(*budgets, power.pending_budget_uw or power.budget_uw)
         least_uw = self.site.machines[index].least_uw
         return power.floor_uw + power.outside_uw + least_uw <= budget_uw
 
@@ -258,6 +303,8 @@ class Order:
             self._do("restart coordinator", site.restart_coordinator)
         wait_until("an answer", site.look)
         for index in range(len(site.machines)):
+            if site.disk_is_full(index):
+                self._do(f"room on the disk of n{index}", partial(site.free_disk, index))
             # None is started that was forgotten and has no room.
             for _, name, deed in [] if site.served(index) else self._of_agent(index):
                 self._do(name, deed)

@@ -1,6 +1,6 @@
-"""Programs that people run, as their distribution builds them, under a real agent, at a small size.
+"""Widely used programs, as built by their distribution, under a real agent, at a small size.
 
-`scripts/trial_programs` is the trial; here it is run with few resizes, and without CP2K.
+`scripts/trial_programs` is the full trial. This test runs it with few resizes and without CP2K.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def need(program: str) -> None:
 
 
 def trial(folder: Path, *options: str) -> dict[str, Any]:
-    """The findings by what was tried, after a trial that went to its end."""
+    """The check results by subject, after a trial that ran to its end."""
     report = folder / "report.json"
     done = subprocess.run(
         [sys.executable, str(TRIAL), "--small", "--json", str(report), *options],
@@ -43,7 +43,7 @@ def trial(folder: Path, *options: str) -> dict[str, Any]:
         text=True,
         check=False,
     )
-    # Not the exit code: it also judges a time, which other work on the machine may spoil.
+    # Not the exit status: it also judges a time that other work on the machine may disturb.
     assert report.exists(), done.stdout + done.stderr
     return {found["what"]: found for found in json.loads(report.read_text())["findings"]}
 
@@ -53,7 +53,7 @@ def test_gromacs_keeps_every_bit_in_mode_mask_and_is_not_fit_for_team(tmp_path: 
     found = trial(tmp_path, "--only", "gromacs")
     assert found["mode mask"]["held"], found["mode mask"]["found"]
     assert found["certified"]["held"], found["certified"]["found"]
-    # Squeezed while it ran, it went on to its end; what that cost is for the trial to judge.
+    # Squeezed while it ran, it continued to its end; the trial judges the cost.
     assert found["squeeze 2 -> 1"]["found"].endswith("1 pairs)")
 
 

@@ -1,4 +1,4 @@
-"""The agent's end of the shim channel, small enough for tests: a real ROUTER socket."""
+"""The agent's end of the shim channel, reduced for tests: a real ROUTER socket."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ import zmq
 
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.shim_protocol import ShimFlags, ShimMessage, ShimMessageType
-from wattfold.nodeagent.adapters.shim_notice import NoticeFile
+from wattfold.nodeagent.adapters.shims.shim_notice import NoticeFile
 
 DEADLINE_S = 20.0
 
 
 @dataclass
 class AgentEnd:
-    """Hears shims on a socket of its own and sends them masks."""
+    """Receives messages of shims on its own socket and sends them masks."""
 
     path: Path
     seq: int = 0
     identity: bytes = b""
     notice: NoticeFile | None = None
-    """Where masks are written before they are sent."""
+    """File to which masks are written before they are sent."""
     heard: list[ShimMessage] = field(default_factory=list)
     """Every message received, oldest first."""
 
@@ -50,7 +50,7 @@ class AgentEnd:
             self.notice = None
 
     def restart(self) -> None:
-        """Goes away and comes back on the same path, knowing nobody."""
+        """Close the socket and open it again on the same path, without known shims."""
         self.__exit__(None, None, None)
         self.__enter__()
 
@@ -65,7 +65,7 @@ class AgentEnd:
         seq: int | None = None,
         flags: ShimFlags = ShimFlags.TEAM_FOLLOWS,
     ) -> int:
-        """Sends a mask of the CPUs 0 .. cores-1; returns its sequence number."""
+        """Send a mask of the CPUs 0 .. cores-1; return its sequence number."""
         if seq is None:
             self.seq += 1
             seq = self.seq
@@ -83,7 +83,7 @@ class AgentEnd:
         return seq
 
     def take_notes(self) -> NoticeFile:
-        """From now on masks are also written to a notice."""
+        """From now on, write masks to a notice as well."""
         self.notice = NoticeFile(self.path.parent, os.geteuid())
         return self.notice
 
@@ -91,7 +91,7 @@ class AgentEnd:
         self.socket.send_multipart([self.identity, *frames])
 
     def expect(self, kind: ShimMessageType, deadline_s: float = DEADLINE_S) -> ShimMessage:
-        """The next message of a kind; others on the way are kept in ``heard`` only."""
+        """Return the next message of a kind; skipped messages stay in ``heard``."""
         message = self.poll(kind, deadline_s)
         assert message is not None, f"no {kind.name} within {deadline_s} s; heard {self.heard}"
         return message
@@ -109,14 +109,14 @@ class AgentEnd:
         return None
 
     def wait_until(self, holds: Callable[[], bool], deadline_s: float = DEADLINE_S) -> None:
-        """Hears the shim until a condition on the outside world holds, looked at often."""
+        """Receive messages until an external condition holds; the condition is checked often."""
         end = time.monotonic() + deadline_s
         while not holds():
             assert time.monotonic() < end, f"not within {deadline_s} s"
             self.poll(ShimMessageType.HELLO, 0.005)
 
     def resize(self, cores: int) -> ShimMessage:
-        """Sends a mask and waits for its acknowledgement."""
+        """Send a mask and wait for its acknowledgement."""
         seq = self.send_mask(cores)
         while True:
             ack = self.expect(ShimMessageType.ACK)

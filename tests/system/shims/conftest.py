@@ -20,7 +20,7 @@ BUILD = ROOT / "build" / "shims"
 
 @pytest.fixture(scope="session")
 def built_shims() -> Path:
-    """The build folder, up to date. One test process at a time builds."""
+    """The build folder, up to date. Only one test process at a time builds."""
     if shutil.which(os.environ.get("CC", "gcc")) is None or not Path("/usr/include/zmq.h").exists():
         pytest.skip("needs gcc and libzmq3-dev to build the shim")
     BUILD.parent.mkdir(exist_ok=True)
@@ -35,31 +35,31 @@ def built_shims() -> Path:
 
 @pytest.fixture(scope="session")
 def default_shim(built_shims: Path) -> Path:
-    """The library as it is built; WATTFOLD_OMP_SHIM names another build of it (sanitizers)."""
+    """The library as built; WATTFOLD_OMP_SHIM names another build of it (sanitizers)."""
     return Path(os.environ.get("WATTFOLD_OMP_SHIM", built_shims / "libwattfold_omp.so"))
 
 
 @pytest.fixture(scope="session")
 def tool_shim(built_shims: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The library as it is on architectures that fork_call.S is not written for."""
+    """The library as built for architectures without a fork_call.S."""
     return compile_shim(tmp_path_factory.mktemp("tool"), "-DWATTFOLD_OMPT_ONLY")
 
 
 @pytest.fixture
 def shim(default_shim: Path) -> Path:
-    """The library under test; a test file may run its tests on others too."""
+    """The library under test; a test file may add other libraries."""
     return default_shim
 
 
 @pytest.fixture(scope="session")
 def gcc_puppet(built_shims: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The OpenMP program that does what it is told, on GNU's runtime."""
+    """The OpenMP program that executes commands, on GNU's runtime."""
     return compile_program("puppet.c", built_shims, tmp_path_factory.mktemp("programs"), "-fopenmp")
 
 
 @pytest.fixture
 def puppet(gcc_puppet: Path) -> Path:
-    """The one most tests use; a test file may run its tests on others too."""
+    """The program that most tests use; a test file may add other programs."""
     return gcc_puppet
 
 
@@ -80,6 +80,6 @@ def agent(tmp_path: Path) -> Iterator[AgentEnd]:
 
 @pytest.fixture
 def launch(shim: Path, agent: AgentEnd) -> Iterator[Launcher]:
-    """Starts programs under the shim and ends those still running after the test."""
+    """Starts programs under the shim and ends them after the test."""
     with Launcher(shim=shim, endpoint=agent.endpoint) as launcher:
         yield launcher

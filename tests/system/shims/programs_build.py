@@ -1,4 +1,4 @@
-"""Compiles the C programs of these tests."""
+"""Compilation of the C programs of these tests."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def compile_program(
     libraries: tuple[str, ...] = (),
     compiler: str = COMPILER,
 ) -> Path:
-    """Builds one program or library into a folder; ``libraries`` come after it in the link."""
+    """Build a program or library into a folder; ``libraries`` follow it in the link order."""
     program = folder / Path(source).stem
     command = [
         compiler,
@@ -35,7 +35,7 @@ def compile_program(
 
 
 def compile_shim(folder: Path, *flags: str) -> Path:
-    """Builds the shim itself in another way than the usual one."""
+    """Build the shim itself with other settings."""
     library = folder / "libwattfold_omp.so"
     sources = [path for path in sorted((SHIMS / "csrc").glob("*.[cS]")) if path.stem != "fallback"]
     command = [
@@ -50,7 +50,7 @@ def compile_shim(folder: Path, *flags: str) -> Path:
 
 
 def compiler_file(name: str) -> Path:
-    """Where the compiler finds one of its own libraries."""
+    """Path of one of the compiler's own libraries."""
     done = subprocess.run(
         [COMPILER, f"-print-file-name={name}"], capture_output=True, text=True, check=True
     )
@@ -58,7 +58,7 @@ def compiler_file(name: str) -> Path:
 
 
 def clang_missing(folder: Path) -> str | None:
-    """Why clang cannot build OpenMP programs here; None if it can."""
+    """Reason why clang cannot build OpenMP programs here; None if it can."""
     if shutil.which("clang") is None:
         return "no clang (apt-get install clang libomp-dev)"
     source = folder / "empty.c"

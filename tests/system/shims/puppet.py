@@ -1,4 +1,4 @@
-"""Starts programs under the shim, and talks to the one that takes commands."""
+"""Programs under the shim, and the dialogue with the puppet program, which takes commands."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Puppet:
 
     process: subprocess.Popen[str]
     _unread: dict[int, bytes] = field(default_factory=dict)
-    """By descriptor: what came after the last line that was asked for."""
+    """By descriptor: bytes received after the last requested line."""
 
     def send(self, command: str) -> None:
         assert self.process.stdin is not None
@@ -30,11 +30,11 @@ class Puppet:
         return self._line(self.process.stdout)
 
     def complaint(self) -> str:
-        """The next line of stderr."""
+        """Return the next line of stderr."""
         return self._line(self.process.stderr)
 
     def _line(self, stream: IO[str] | None) -> str:
-        # Past the stream's own buffer: a line that waits in there is not seen by a selector.
+        # Bypass the buffer of the stream: a selector does not see a line that waits in there.
         assert stream is not None
         descriptor = stream.fileno()
         unread = self._unread.get(descriptor, b"")
@@ -54,7 +54,7 @@ class Puppet:
         return self.answer()
 
     def team(self, kind: str = "parallel", clause: int = 0) -> int:
-        """Team size of one region; checks that it did all its work."""
+        """Return the team size of one region; checks that it did all its work."""
         team, total = map(int, self.ask(f"region {kind} {clause}").split())
         assert total == (3 if kind.startswith("sections") else 499_500), f"{kind} lost work"
         return team
@@ -65,14 +65,14 @@ class Puppet:
         return sorted((task / "comm").read_text().strip() for task in tasks.iterdir())
 
     def finish(self) -> tuple[int, str]:
-        """Ends the program normally: its exit code and what it said on stderr."""
+        """End the program normally; return its exit code and its stderr."""
         _, errors = self.process.communicate(timeout=DEADLINE_S)
         return self.process.returncode, errors
 
 
 @dataclass
 class Launcher:
-    """Starts programs with the environment a job gets."""
+    """Starts programs with the environment of a job."""
 
     shim: Path
     endpoint: str
@@ -93,14 +93,14 @@ class Launcher:
             process.communicate()
 
     def preload(self, *more: Path) -> str:
-        """What is preloaded: the shim, and then other libraries. Sanitizers want to be first."""
+        """Preloaded libraries: the shim and then other libraries. Sanitizers must be first."""
         first = os.environ.get("WATTFOLD_TEST_PRELOAD", "").split()
         return " ".join([*first, str(self.shim), *map(str, more)])
 
     def start(
         self, *command: str | Path, mode: str = "team", cpus: int = 4, **more: str | None
     ) -> Puppet:
-        """Starts a program for ``cpus`` threads. A variable given as None is left out."""
+        """Start a program for ``cpus`` threads. A variable given as None is omitted."""
         variables: dict[str, str | None] = {
             "LD_PRELOAD": self.preload(),
             "WATTFOLD_SHIM_ENDPOINT": self.endpoint,

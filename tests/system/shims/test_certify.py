@@ -1,4 +1,4 @@
-"""Programs are certified by trying: those that do not bear a changing team are found out."""
+"""Certification by test runs detects programs that do not tolerate a changing team."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_a_fit_program_gets_team_mode_and_the_evidence(
     assert verdict.acknowledged >= QUICK.resizes_min
     assert len(verdict.sizes) > 1
     assert verdict.runtime == "libgomp"
-    # The last word of a program, with its count, may be lost.
+    # The last message of a program, with its count, may be lost.
     assert 0 < verdict.regions <= verdict.resized_runs * 16000
     assert len(verdict.sha256) == 64
     assert verdict.as_dict()["comparison"] == "bit by bit"

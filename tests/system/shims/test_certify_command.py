@@ -1,4 +1,4 @@
-"""`wattfold certify` with real programs, and its end in the middle."""
+"""`wattfold certify` with real programs, and its interruption."""
 
 from __future__ import annotations
 
@@ -143,5 +143,5 @@ def test_a_signal_ends_the_program_too(shim: Path, tmp_path: Path, number: int) 
     _, errors = process.communicate(timeout=DEADLINE_S)
     assert process.returncode == 128 + number, errors
     assert "Traceback" not in errors
-    # Its number may be another process by now.
+    # Its number may belong to another process by now.
     assert not program.is_running()

@@ -1,7 +1,7 @@
 """Kernels like those of benchmark suites keep their results while their teams change.
 
-Every digit of the lines "exact" must stay, whatever the team; the lines "near" are reductions,
-whose order of additions OpenMP leaves open. `scripts/trial_programs` does the same for longer.
+Every digit of the lines "exact" must stay, whatever the team. The lines "near" are reductions,
+whose order of additions OpenMP leaves open. `scripts/trial_programs` runs a longer version.
 """
 
 from __future__ import annotations

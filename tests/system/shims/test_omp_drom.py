@@ -1,4 +1,4 @@
-"""Programs written for DLB/DROM, on the library that carries its names."""
+"""Programs written for DLB/DROM, on the library with compatible names."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def drom(launch: Launcher, agent: AgentEnd, program: Path) -> Puppet:
     assert running.ask("poll") == f"0 0 {NOINIT}"
     assert running.ask("init") == str(SUCCESS)
     assert running.ask("init") == str(INIT)
-    # The first poll makes a program without OpenMP known.
+    # The first poll announces a program without OpenMP.
     assert running.ask("poll") == f"0 0 {NOUPDT}"
     agent.expect(ShimMessageType.HELLO)
     return running

@@ -1,4 +1,4 @@
-"""The example programs give the same result however often they are resized."""
+"""The example programs give the same result after any number of resizes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ EXAMPLES = {
 
 
 def result_line(output: str) -> str:
-    """The last line; `stream` prints its bandwidth, which is no result, before."""
+    """The last line; `stream` also prints its bandwidth before, which is not a result."""
     return output.splitlines()[-1]
 
 
@@ -49,6 +49,18 @@ def test_result_is_the_same_under_random_resizes(
     )
     assert result_line(output) == result_line(alone.stdout)
     assert agent.expect(ShimMessageType.BYE).regions > RESIZES
+
+
+def test_the_program_of_three_phases_asks_for_cores_in_each(
+    built_shims: Path, launch: Launcher, agent: AgentEnd
+) -> None:
+    program = launch.start(built_shims / "examples/evolving", "2", "400")
+    agent.expect(ShimMessageType.BYE)
+    told = [message.text for message in agent.heard if message.type is ShimMessageType.STATUS]
+    wishes = ["request=1 phase=setup", "request=2 phase=solve", "request=1 phase=write"]
+    assert [text for text in dict.fromkeys(told) if text in wishes] == wishes, told
+    output, _ = program.process.communicate(timeout=100)
+    assert output.startswith("evolving iterations=400 sum=")
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Before the first mask has come, regions obey what the agent has written down for the job."""
+"""Before the first mask arrives, regions obey the file that the agent wrote for the job."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from system.shims.puppet import Launcher, Puppet
 from system.shims.test_omp_notices import link, short
 
 from wattfold.contract.shim_protocol import ShimMessageType
-from wattfold.nodeagent.adapters.shim_notice import TEAMS, TeamsFile
+from wattfold.nodeagent.adapters.shims.shim_notice import TEAMS, TeamsFile
 
 pytestmark = pytest.mark.system
 
 
 @pytest.fixture(params=["gcc_puppet", "clang_puppet"])
 def puppet(request: pytest.FixtureRequest) -> Path:
-    """The program, on either runtime."""
+    """The program, on each runtime."""
     path = request.getfixturevalue(request.param)
     assert isinstance(path, Path)
     return path
@@ -27,7 +27,7 @@ def puppet(request: pytest.FixtureRequest) -> Path:
 
 @pytest.fixture
 def write(agent: AgentEnd) -> Iterator[Callable[..., TeamsFile]]:
-    """Writes the file beside the socket, as the agent does before a job starts."""
+    """Write the file next to the socket, as the agent does before a job starts."""
     made: list[TeamsFile] = []
 
     def make(*teams: int) -> TeamsFile:
@@ -45,15 +45,15 @@ def test_the_first_region_obeys_and_follows_until_the_mask_comes(
     file = write(2)
     program = launch.start(puppet)
     assert program.team() == 2
-    # The agent has heard of this program, and said nothing to it.
+    # The agent has received HELLO, but has not answered.
     assert agent.expect(ShimMessageType.HELLO).cores == 2
     for cores in (1, 3, 4, 2):
         file.write([cores], seq=2)
         assert program.team() == cores
-    # OMP_NUM_THREADS is what it was: a mask of all cores gives all threads.
+    # OMP_NUM_THREADS has its original value: a mask of all cores gives all threads.
     assert agent.resize(4).cores == 4
     assert program.team() == 4
-    file.write([1], seq=99)  # nobody reads it any more
+    file.write([1], seq=99)  # no longer read
     assert program.team() == 4
     assert program.finish() == (0, "")
 
@@ -70,7 +70,7 @@ def test_nested_regions_and_clauses_obey(
 
 @pytest.mark.parametrize(
     ("rank", "team"),
-    # 4000 is in another page than the first; more ranks than tasks share.
+    # 4000 is in another page than the first; ranks beyond the tasks share them.
     [(None, 4), ("0", 1), ("1", 2), ("4000", 3), ("4096", 1), ("nonsense", 4)],
 )
 def test_a_rank_obeys_its_own_word(

@@ -1,4 +1,4 @@
-"""What an installed shim offers to those who build programs."""
+"""Files of an installed shim for developers of programs."""
 
 from __future__ import annotations
 

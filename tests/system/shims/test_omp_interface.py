@@ -1,4 +1,4 @@
-"""What a program may ask and tell through wattfold.h."""
+"""Queries and reports of a program through wattfold.h."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is special about LLVM's OpenMP runtime: tools, settings, programs of gcc that run on it."""
+"""Features of LLVM's OpenMP runtime: tools, settings, and programs of gcc that run on it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def team(launch: Launcher, agent: AgentEnd, clang_puppet: Path) -> Puppet:
 
 @pytest.fixture
 def tool(built_shims: Path, tmp_path: Path, clang_puppet: Path) -> Path:
-    """A tool of somebody else, as a shared library."""
+    """A third-party tool, as a shared library."""
     return compile_program("tool.c", built_shims, tmp_path, "-shared", "-fPIC")
 
 
@@ -63,7 +63,7 @@ def test_a_program_of_gcc_on_a_preloaded_llvm_runtime(
     for cores in (2, 4, 1, 3):
         agent.resize(cores)
         assert [program.team(), program.team(clause=2)] == [cores, min(cores, 2)]
-    # Each is counted once, though it comes through an entry point and is reported to the tool.
+    # Each region is counted once, though it passes an entry point and is reported to the tool.
     assert agent.resize(4).regions == 8
 
 
@@ -124,7 +124,7 @@ def test_mask_mode_counts_regions_and_leaves_them_alone(
 
 
 def affinities(program: Puppet) -> list[frozenset[int]]:
-    """Those of the program's own threads, in the order they were made."""
+    """Affinities of the program's own threads, in order of their creation."""
     tasks = Path(f"/proc/{program.process.pid}/task")
     return [
         frozenset(os.sched_getaffinity(int(task.name)))
@@ -146,7 +146,7 @@ def test_bound_threads_are_bound_again_after_a_change(
     assert program.team() == 2
     assert affinities(program) == [{0}, {1}]
     agent.resize(2)
-    # What the agent does after an acknowledgement: all threads may use the whole mask.
+    # As the agent does after an acknowledgement: all threads may use the whole mask.
     for task in Path(f"/proc/{program.process.pid}/task").iterdir():
         os.sched_setaffinity(int(task.name), both)
     agent.wait_until(lambda: affinities(program) == [{0}, {1}])

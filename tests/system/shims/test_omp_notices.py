@@ -14,12 +14,12 @@ from wattfold.contract.shim_protocol import ShimFlags, ShimMessage, ShimMessageT
 
 pytestmark = pytest.mark.system
 ABSENT = 77
-"""Number of a notice that this test makes itself, or does not."""
+"""Number of a notice that this test creates itself, or leaves absent."""
 
 
 @pytest.fixture(params=["gcc_puppet", "clang_puppet"])
 def puppet(request: pytest.FixtureRequest) -> Path:
-    """The program, on either runtime."""
+    """The program, on each runtime."""
     path = request.getfixturevalue(request.param)
     assert isinstance(path, Path)
     return path
@@ -27,7 +27,7 @@ def puppet(request: pytest.FixtureRequest) -> Path:
 
 @pytest.fixture
 def team(launch: Launcher, agent: AgentEnd, puppet: Path) -> Puppet:
-    """The puppet, launched for 4, whose first mask has told it of its notice."""
+    """The puppet, launched for 4 threads, after a first mask that names its notice."""
     program = launch.start(puppet)
     hello = agent.expect(ShimMessageType.HELLO)
     assert hello.flags is ShimFlags.READS_NOTICES
@@ -63,7 +63,7 @@ def test_the_mask_itself_comes_by_message_and_is_not_answered_twice(
     assert team.ask("mask") == "1 1 3"
     agent.send_mask(2, seq=seq)
     agent.wait_until(lambda: team.ask("mask") == "1 2 2")
-    assert agent.resize(1).cores == 1  # answered after what was sent before
+    assert agent.resize(1).cores == 1  # answered after the earlier messages
     assert [m.seq for m in agent.heard if m.type is ShimMessageType.ACK] == [1, 2, 3]
     # The answer may have been to the notice.
     agent.wait_until(lambda: team.ask("mask") == "1 3 1")
@@ -81,7 +81,7 @@ def test_of_several_notices_the_last_counts(team: Puppet, agent: AgentEnd) -> No
         seq = write(agent, cores)
     assert team.team() == 2
     assert agent.expect(ShimMessageType.ACK).seq == seq
-    # Masks on the way that are older than what was noticed change nothing.
+    # Masks in flight that are older than the notice change nothing.
     agent.send_raw(
         ShimMessage(
             type=ShimMessageType.MASK,
@@ -119,7 +119,7 @@ def test_a_new_agent_repeats_the_mask_with_its_own_notice(team: Puppet, agent: A
     agent.expect(ShimMessageType.HELLO)
     agent.take_notes()
     agent.send_mask(3, seq=agent.seq)
-    # Once the repeated mask has been heard, its notice is read.
+    # The new notice is read once the repeated mask has arrived.
     agent.wait_until(lambda: mapped(team, agent))
     seq = write(agent, 1)
     assert team.team() == 1
@@ -162,13 +162,13 @@ def test_without_a_good_file_the_message_alone_counts(
     while agent.expect(ShimMessageType.ACK).seq != seq:
         pass
     assert team.team() == 4
-    write(agent, 1)  # nobody reads it any more
+    write(agent, 1)  # no longer read
     assert team.team() == 4
     assert team.finish() == (0, "")
 
 
 def test_a_forked_child_reads_no_notice(launch: Launcher, agent: AgentEnd, puppet: Path) -> None:
-    # Before its first region: GNU's runtime does not bear a fork after it.
+    # Before its first region, because GNU's runtime does not support a fork after it.
     team = launch.start(puppet)
     agent.expect(ShimMessageType.HELLO)
     agent.take_notes()

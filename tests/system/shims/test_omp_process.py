@@ -1,4 +1,4 @@
-"""The shim inside a process: harmless to what does not concern it, honest when it cannot work."""
+"""The shim in a process: harmless to other functions, with clear messages when it cannot work."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def runtime(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def puppet(runtime: str, request: pytest.FixtureRequest) -> Path:
-    """The program that runs on it."""
+    """The program that runs on this runtime."""
     path = request.getfixturevalue("gcc_puppet" if runtime == "libgomp" else "clang_puppet")
     assert isinstance(path, Path)
     return path
@@ -74,7 +74,7 @@ def test_helper_is_named_and_blocks_every_signal(team: Puppet) -> None:
         status = (task / "status").read_text()
         blocked = next(line for line in status.splitlines() if line.startswith("SigBlk:"))
         mask = int(blocked.split()[1], 16)
-        # SIGKILL and SIGSTOP cannot be, and the C library keeps 32 and 33 to itself.
+        # SIGKILL and SIGSTOP cannot be blocked, and the C library reserves 32 and 33.
         wanted = (1 << 64) - 1
         for number in (9, 19, 32, 33):
             wanted &= ~(1 << (number - 1))
@@ -136,7 +136,7 @@ def test_without_a_usable_libzmq_it_says_so_and_is_inert(
 def test_without_free_file_descriptors_it_is_inert(
     launch: Launcher, puppet: Path, limit: int
 ) -> None:
-    """Enough for the program and its libraries, too few for a channel to the agent."""
+    """Enough for the program and its libraries, but too few for a channel to the agent."""
     program = launch.start("sh", "-c", f'ulimit -n {limit}; exec "$0"', puppet)
     assert program.team() == 4
     assert program.finish() == (
@@ -152,7 +152,7 @@ def test_a_program_that_takes_all_file_descriptors_stays_alive_without_its_agent
     unlimited = resource.prlimit(team.process.pid, resource.RLIMIT_NOFILE)
     resource.prlimit(team.process.pid, resource.RLIMIT_NOFILE, (3, unlimited[1]))
     agent.restart()
-    # Longer than the shim waits between two tries to connect.
+    # Longer than the shim waits between two attempts to connect.
     assert agent.poll(ShimMessageType.HELLO, 2.5) is None
     assert team.team() == 4
     resource.prlimit(team.process.pid, resource.RLIMIT_NOFILE, unlimited)
@@ -178,7 +178,7 @@ def test_an_acknowledgement_due_while_the_agent_is_away_is_made_up(
 ) -> None:
     assert team.ask("hold 0 4") == "inside 4"
     seq = agent.send_mask(1)
-    # A later answer proves that the mask was taken in before the agent goes.
+    # A later answer proves that the mask was received before the agent goes.
     assert team.process.poll() is None
     assert agent.poll(ShimMessageType.ACK, 0.3) is None
     agent.restart()
@@ -230,7 +230,7 @@ def test_status_tells_regions_and_progress(team: Puppet, agent: AgentEnd) -> Non
     while (status := agent.expect(ShimMessageType.STATUS)).done == 0:
         pass
     assert (status.regions, status.done, status.total, status.max_team) == (1, 3.0, 12.0, 4)
-    # Nothing changes: nothing is said.
+    # Without a change there is no message.
     assert agent.poll(ShimMessageType.STATUS, 1.2) is None
 
 

@@ -1,4 +1,4 @@
-"""Where libgomp may be: loaded late and privately by an extension, or inside the program."""
+"""Places of libgomp: loaded late and privately by an extension, or inside the program."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_extensions_that_are_unloaded_and_loaded_again(
 def test_each_extension_keeps_its_own_libgomp(
     launch: Launcher, agent: AgentEnd, built_shims: Path, tmp_path: Path
 ) -> None:
-    """Two copies of libgomp in one process: a call must reach the one of its caller."""
+    """With two copies of libgomp in one process, a call must reach the copy of its caller."""
     library = ("-fopenmp", "-shared", "-fPIC")
     first = compile_program("extension.c", built_shims, tmp_path, *library)
     private = tmp_path / "private"

@@ -39,7 +39,7 @@ OLD_FORMS = (
 
 @pytest.fixture(params=["libgomp", "libomp", "libomp-tool"])
 def way(request: pytest.FixtureRequest) -> str:
-    """The OpenMP runtime under test; the last is the way of other architectures, as its tool."""
+    """The OpenMP runtime under test; the last is the tool interface of other architectures."""
     return str(request.param)
 
 
@@ -57,7 +57,7 @@ def shim(way: str, request: pytest.FixtureRequest) -> Path:
 
 @pytest.fixture
 def puppet(runtime: str, request: pytest.FixtureRequest) -> Path:
-    """The program that runs on it."""
+    """The program that runs on this runtime."""
     path = request.getfixturevalue("gcc_puppet" if runtime == "libgomp" else "clang_puppet")
     assert isinstance(path, Path)
     return path
@@ -65,7 +65,7 @@ def puppet(runtime: str, request: pytest.FixtureRequest) -> Path:
 
 @pytest.fixture
 def team(launch: Launcher, agent: AgentEnd, puppet: Path) -> Puppet:
-    """The puppet in team mode, launched for 4, known to the agent."""
+    """The puppet in team mode, launched for 4 threads and connected to the agent."""
     program = launch.start(puppet)
     agent.expect(ShimMessageType.HELLO)
     return program
@@ -89,7 +89,7 @@ def test_shrinks_and_grows(team: Puppet, agent: AgentEnd) -> None:
 
 
 def test_a_serial_phase_acknowledges_without_a_region(team: Puppet, agent: AgentEnd) -> None:
-    # The program waits for a command all the while: only the helper can have answered.
+    # The program waits for a command all the time, so the helper must have answered.
     assert agent.resize(1).regions == 0
     assert team.team() == 1
     assert agent.resize(2).regions == 1
@@ -155,7 +155,7 @@ def test_grows_beyond_the_launch_size_where_that_is_allowed(
     program = launch.start(puppet, cpus=2, WATTFOLD_GROW_BEYOND_LAUNCH="1")
     agent.expect(ShimMessageType.HELLO)
     assert program.team() == 2
-    assert program.team(clause=4) == 2  # no mask yet: no core has been promised
+    assert program.team(clause=4) == 2  # without a mask, no core has been promised
     assert agent.resize(4).cores == 4
     assert [program.team(), program.team(clause=3), program.team(clause=9)] == [4, 3, 4]
     assert program.ask("set 1") == "1"
@@ -270,7 +270,7 @@ def test_the_puppet_really_uses_every_entry_point(gcc_puppet: Path, default_shim
 
 
 def test_nested_regions_share_the_mask(team: Puppet, agent: AgentEnd) -> None:
-    assert team.ask("nested 2 3") == "2 3"  # no mask yet: the program's own affair
+    assert team.ask("nested 2 3") == "2 3"  # without a mask, the program decides
     agent.resize(4)
     assert team.ask("nested 2 2") == "2 2"
     assert team.ask("nested 2 3") == "2 2"
@@ -288,7 +288,7 @@ def test_running_nested_regions_hold_the_acknowledgement_back(
 ) -> None:
     agent.resize(4)
     assert team.ask("hold nested 2 2") == "inside 2 2"
-    # Each team alone would fit, all threads together do not.
+    # Each team alone would fit, but not all threads together.
     agent.send_mask(2)
     assert agent.poll(ShimMessageType.ACK, 0.3) is None
     assert team.ask("go on") == "outside"
@@ -363,7 +363,7 @@ def test_garbage_is_dropped(team: Puppet, agent: AgentEnd) -> None:
         good[:64] + b"3-1",
         good[:64] + b"0,",
         good[:64] + b"99999",
-        good[:64] + b"0-3",  # four cores named, one announced
+        good[:64] + b"0-3",  # four cores named, but one announced
         good[:16] + b"\0\0\0\0" + good[20:64],  # no core at all
         good + b"!" * 60_000,
         good + b"0" * 70_000,

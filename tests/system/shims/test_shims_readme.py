@@ -1,4 +1,4 @@
-"""The README of the shims shows what its example prints."""
+"""The README of the shims shows the output of its example."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[3]
 README = ROOT / "runtime_shims" / "README.md"
 DIGITS = re.compile(r"(\d\.\d{6})\d*(?=e)")
-"""Compilers may differ in the last digits."""
+"""Tolerance, because compilers may differ in the last digits."""
 
 
 def test_the_session_of_the_readme(built_shims: Path) -> None:

@@ -1,6 +1,6 @@
-"""A site under the account that runs this, for the test of ordinary users. Not a test itself.
+"""A site under the account of this process, for the test of ordinary users. Not a test itself.
 
-Prints one line of JSON when jobs have run, and ends when its standard input does.
+It prints one line of JSON when jobs have run, and ends at the end of its standard input.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from wattfold.v1 import coordinator_pb2 as pb
 
 
 def main() -> None:
-    """Runs a malleable team, lets it shrink for a second job, and reports."""
+    """Run a malleable team, let it shrink for a second job, and report."""
     with LiveSite(site_plan(nodes=1, cpu_share=0.8), Path(sys.argv[1]) / "logs") as site:
         team = site.submit(
             [str(EXAMPLES / "compute"), "10000000"],
@@ -28,9 +28,12 @@ def main() -> None:
         site.running(team)
         pid = site.pid(team)
         wait_until("two cores", lambda: {len(m) for m in thread_masks(pid).values()} == {2})
-        second = site.submit(["/bin/sh", "-c", "id -u"])
+        over = site.work / "over"
+        wait = 'id -u; while [ ! -e "$0" ]; do sleep 0.1; done'
+        second = site.submit(["/bin/sh", "-c", wait, str(over)])
         wait_until("one core", lambda: {len(m) for m in thread_masks(pid).values()} == {1})
         wait_until("one thread", lambda: site.job(team).team_size == 1)
+        over.touch()
         ended = site.ended(second)
         site.client.cancel(team)
         left = site.submit(["/bin/sleep", "1000"])

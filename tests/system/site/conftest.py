@@ -1,4 +1,4 @@
-"""One site for all tests of a module, where they do each other no harm."""
+"""One site for all tests of a module if they do not disturb each other."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="module")
 def start_site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., LiveSite]]:
-    """Starts sites; each is ended, and its record checked, after the last test of the module."""
+    """Start sites. Each is ended, and its record checked, after the last test of the module."""
     if not built():
         pytest.skip("no example programs; run scripts/build_shims")
     if len(CPUS) < 2:

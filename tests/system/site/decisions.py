@@ -1,7 +1,7 @@
-"""The decisions of a journal, and those of the simulator's pool for the same jobs and ends.
+"""Decisions of a journal, and decisions of the simulator's pool for the same jobs and ends.
 
-The journal has what happened and what was decided. A core that takes it in again says at which
-event each planning round was asked for: what had happened by then is one instant of the pool.
+The journal contains the events and the decisions. A core that replays it gives the event at which
+each planning round was requested. All earlier events form one instant of the pool.
 """
 
 from __future__ import annotations
@@ -16,28 +16,28 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from wattfold.contract.ids import JobId
-from wattfold.coordinator.adapters import codec
-from wattfold.coordinator.adapters.journal import Journal
-from wattfold.coordinator.core import actions as act
-from wattfold.coordinator.core import events as ev
-from wattfold.coordinator.core.job import JobSpec, JobState
+from wattfold.coordinator.adapters.journal import codec
+from wattfold.coordinator.adapters.journal.journal import Journal
 from wattfold.coordinator.core.machine import CoordinatorCore
+from wattfold.coordinator.core.model import actions as act
+from wattfold.coordinator.core.model import events as ev
+from wattfold.coordinator.core.model.job import JobSpec, JobState
 from wattfold.coordinator.models.pass_model import PassProfile
-from wattfold.coordinator.policies.easy import EasyScheduler
-from wattfold.coordinator.policies.parm_scheduler import ParmScheduler
-from wattfold.coordinator.policies.parm_settings import ParmSettings
-from wattfold.coordinator.policies.scheduler import Decision
-from wattfold.coordinator.simulation.pool.budget import Budget
-from wattfold.coordinator.simulation.pool.engine import PoolSimulation
-from wattfold.coordinator.simulation.pool.jobs import JobTable
-from wattfold.coordinator.simulation.pool.machine import Machine
-from wattfold.coordinator.simulation.pool.run_times import RunTimeModel
+from wattfold.coordinator.policies.backfill.easy import EasyScheduler
+from wattfold.coordinator.policies.parm.scheduler import ParmScheduler
+from wattfold.coordinator.policies.parm.settings import ParmSettings
+from wattfold.coordinator.policies.port import Decision
+from wattfold.simulator.engine.budget import BudgetSchedule
+from wattfold.simulator.engine.engine import PoolSimulation
+from wattfold.simulator.engine.jobs import JobTable
+from wattfold.simulator.engine.machine import Machine
+from wattfold.simulator.engine.run_times import RunTimeModel
 
 EARLY_NS = 1000
 
 
 class Start(NamedTuple):
-    """A job as it starts; its level in microwatts, its nodes by their numbers."""
+    """The start of a job; its level in microwatts, its nodes by number."""
 
     job_id: str
     size: int
@@ -47,7 +47,10 @@ class Start(NamedTuple):
 
 @dataclass(slots=True)
 class Past:
-    """What became of one job; times are those of the rounds that first knew, nanoseconds."""
+    """The history of one job.
+
+    Times are those of the first rounds that knew of its events, nanoseconds.
+    """
 
     job_id: JobId
     spec: JobSpec
@@ -58,17 +61,17 @@ class Past:
 
 @dataclass(slots=True)
 class History:
-    """A run that is over: its jobs in order of submission, its starts in order of decision."""
+    """A finished run: its jobs in order of submission, its starts in order of decision."""
 
     budget_uw: int = 0
     jobs: dict[JobId, Past] = field(default_factory=dict)
     starts: list[Start] = field(default_factory=list)
     rounds: list[int] = field(default_factory=list)
-    """Their times, nanoseconds."""
+    """Times of the rounds, nanoseconds."""
 
 
 def history_of(path: Path) -> History:
-    """What a journal tells, from its first event on."""
+    """Read the history of a journal, from its first event on."""
     journal, core, found = Journal(path), CoordinatorCore(budget_uw=0), History()
     solved_ns: dict[int, int] = {}
     fresh: list[Past] = []
@@ -94,14 +97,14 @@ def history_of(path: Path) -> History:
                     _note(fresh, over, entry.time_ns)
     finally:
         journal.close()
-    # After the last end nobody waits, and no round is asked for.
+    # After the last end no job waits, and no round is requested.
     _note(fresh, over, entry.time_ns)
     found.budget_uw = core.state.ledger.budget_uw
     return found
 
 
 def settled(path: Path) -> bool:
-    """Whether, by the journal of a site that runs, nothing is planned, started or ended now."""
+    """Whether, by the journal of a running site, nothing is being planned, started or ended now."""
     core = CoordinatorCore(budget_uw=0)
     with contextlib.closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as journal:
         rows = journal.execute("SELECT time_ns, kind, body FROM events ORDER BY id").fetchall()
@@ -127,7 +130,7 @@ def _note(fresh: list[Past], over: list[Past], now_ns: int) -> None:
 def _take_starts(found: History, event: ev.PlanAccepted, now_ns: int) -> None:
     for one in event.starts:
         past = found.jobs[one.job_id]
-        # A job that was accepted and has no process yet is in the next plan as well.
+        # An accepted job without a process is in the next plan as well.
         if not past.started_ns:
             past.started_ns = now_ns
             nodes = tuple(int(share.node_id.removeprefix("n")) for share in one.shares)
@@ -135,10 +138,10 @@ def _take_starts(found: History, event: ev.PlanAccepted, now_ns: int) -> None:
 
 
 class InRounds(ParmScheduler):
-    """PARM that decides in the rounds of a history and at no other time.
+    """PARM that decides only in the rounds of a history.
 
-    Caps change while jobs run, and with each change their progress is rounded: an end comes a
-    little before the round that knew of it, and counts from that round on.
+    Caps change while jobs run, and each change rounds their progress. An end therefore comes
+    slightly before the round that knew of it, and counts from that round on.
     """
 
     def __init__(self, settings: ParmSettings, profile: PassProfile) -> None:
@@ -147,7 +150,9 @@ class InRounds(ParmScheduler):
         self._rounds: list[int] = []
 
     def follow(self, history: History, table: JobTable) -> JobTable:
-        """The rounds to decide in, and the jobs with their profile and early ends."""
+        """Set the rounds to decide in, and return the jobs with their profile and slightly earlier
+        ends.
+        """
         self._rounds = history.rounds
         profiles = (self._profile,) * len(table)
         return replace(table, profiles=profiles, run_ns=table.run_ns - EARLY_NS)
@@ -160,15 +165,15 @@ class InRounds(ParmScheduler):
 def pool_starts(
     history: History, machine: Machine, scheduler: EasyScheduler | InRounds, strategy: str
 ) -> list[Start]:
-    """What the pool decides when the same jobs come, and end so long after their starts."""
+    """Starts in the pool if the same jobs come and end the same time after their starts."""
     jobs = list(history.jobs.values())
     table = _table(jobs)
     if isinstance(scheduler, InRounds):
         table = scheduler.follow(history, table)
     else:
-        # As the service: one decision for all that a round knows of.
+        # As in the service: one decision for all events of a round.
         scheduler.each_event = False
-    budget, ideal = Budget.constant(history.budget_uw), RunTimeModel.IDEAL
+    budget, ideal = BudgetSchedule.constant(history.budget_uw), RunTimeModel.IDEAL
     simulation = _Noting(table, machine, scheduler, budget, placement=strategy, model=ideal)
     simulation.run()
     return [
@@ -178,7 +183,7 @@ def pool_starts(
 
 
 class _Noting(PoolSimulation):
-    """Notes what is decided, and which nodes follow from it."""
+    """Records decisions and the resulting nodes."""
 
     def __init__(self, *parts: Any, **settings: Any) -> None:
         super().__init__(*parts, **settings)
@@ -186,7 +191,7 @@ class _Noting(PoolSimulation):
         self.places: dict[int, tuple[int, ...]] = {}
 
     def _apply(self, decisions: Sequence[Decision], now_ns: int) -> None:
-        # A job that is decided of again has another cap.
+        # A repeated decision on a job only changes its cap.
         self.decided += [one for one in decisions if one[0] not in self._running.jobs]
         super()._apply(decisions, now_ns)
 

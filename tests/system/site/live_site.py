@@ -1,7 +1,7 @@
-"""A real site for the system tests: coordinator and agents as processes, driven and looked at.
+"""A real site for the system tests: coordinator and agents as processes.
 
-Adds to the site of the demonstration what only tests do to one: killing and stopping single parts,
-reading what the kernel says of the jobs, and checking the record of committed power at the end.
+It extends the site of the demonstration with functions for tests only: killing and stopping single
+parts, reading the kernel's data on jobs, and checking the record of committed power at the end.
 """
 
 from __future__ import annotations
@@ -14,14 +14,13 @@ import select
 import signal
 import subprocess
 import sys
-import threading
-import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 import grpc
 import psutil
+from waiting import DEADLINE_S, wait_until
 
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.units import uw_from_w
@@ -36,9 +35,6 @@ ROOT = Path(__file__).resolve().parents[3]
 EXAMPLES = ROOT / "build/shims/examples"
 SHIM = ROOT / "build/shims/libwattfold_omp.so"
 CPUS = CpuSet.of(sorted(os.sched_getaffinity(0))[:2])
-DEADLINE_S = 240.0
-"""For conditions that an idle machine meets within a second; a load of 20 takes minutes."""
-PACE_S = 0.02
 MARK = "WATTFOLD_TEST_SITE"
 ENDED = {
     pb.JOB_STATE_COMPLETED,
@@ -50,9 +46,9 @@ ENDED = {
 
 BASE_W, FLOOR_W, PACKAGE_W, DRAM_W = 10.0, 9.0, 45.0, 5.0
 IDLE_W = BASE_W + FLOOR_W + DRAM_W
-"""What a node without jobs is charged with."""
+"""Charge of a node without jobs."""
 FLOORS_W = BASE_W + FLOOR_W + 2.0
-"""What a node is charged with whose lease has ended."""
+"""Charge of a node whose lease has ended."""
 
 _NODE = """base_power_w = {base}
 floor_w = {floor}
@@ -89,18 +85,6 @@ resize_interval_s = 0.0
 T = TypeVar("T")
 
 
-def wait_until(what: str, look: Callable[[], T], deadline_s: float = DEADLINE_S) -> T:
-    """The first true answer of ``look``; fails with its last one after the deadline."""
-    pace = threading.Event()
-    until_s = time.monotonic() + deadline_s
-    while True:
-        found = look()
-        if found:
-            return found
-        assert time.monotonic() < until_s, f"not within {deadline_s:.0f} s: {what}; last {found!r}"
-        pace.wait(PACE_S)
-
-
 def site_plan(
     nodes: int = 2,
     budget_w: float = 1000.0,
@@ -115,9 +99,9 @@ def site_plan(
     throttle: str = "auto",
     restore_on_stop: bool = False,
 ) -> SitePlan:
-    """Nodes that share this machine's cores in time; all with emulated zones.
+    """Nodes that share this machine's cores in time, all with emulated zones.
 
-    ``unlike``: settings of single nodes beside those of all.
+    ``unlike``: settings of single nodes in addition to those of all nodes.
     """
     plans = [
         NodePlan(
@@ -146,13 +130,13 @@ def site_plan(
 
 
 class LiveSite(Site):
-    """A running site with a client. The record is checked against the budget when it ends."""
+    """A running site with a client. At its end the record is checked against the budget."""
 
     def __init__(self, plan: SitePlan, logs: Path) -> None:
         super().__init__(plan, logs)
         self.work = logs / "jobs"
         self.lowered: list[tuple[float, float]] = []
-        """(from, until) in Unix seconds: when a lowered budget need not be kept yet."""
+        """(from, until) in Unix seconds: periods in which a lowered budget is not yet required."""
         os.environ[MARK] = str(self.folder)
 
     def __enter__(self) -> LiveSite:
@@ -162,7 +146,7 @@ class LiveSite(Site):
             self.client = CoordinatorClient(self.address)
             wait_until("all nodes up", lambda: all(map(_up, self.client.list_nodes().nodes)))
         except BaseException:
-            # Nobody leaves what was not entered.
+            # `__exit__` is not called after a failed `__enter__`.
             self.stop()
             raise
         return self
@@ -171,7 +155,7 @@ class LiveSite(Site):
         if hasattr(self, "client"):
             self.client.close()
         super().stop()
-        # Of agents that were killed and not started again.
+        # Jobs of agents that were killed and not started again.
         while left := _marked(str(self.folder)):
             for process in left:
                 with contextlib.suppress(psutil.NoSuchProcess):
@@ -186,7 +170,7 @@ class LiveSite(Site):
         return self._coordinator
 
     def restart_coordinator(self) -> None:
-        """Starts it again after it ended, and forgets the connection to the one before."""
+        """Start the coordinator after its end, and replace the client's connection."""
         self.client.close()
         self.coordinator.stdout.close()  # type: ignore[union-attr]
         self.start_coordinator()
@@ -202,7 +186,7 @@ class LiveSite(Site):
         self._agents[index].stdout.close()  # type: ignore[union-attr]
 
     def start_agent(self, index: int) -> None:
-        """Starts an agent that was killed, with the configuration it had."""
+        """Start a killed agent with its earlier configuration."""
         node = self.plan.nodes[index]
         log = self.logs / f"{node.node_id}.log"
         config = str(self.folder / f"{node.node_id}.toml")
@@ -217,21 +201,21 @@ class LiveSite(Site):
         return Path(self.address.removeprefix("unix:"))
 
     def limits_uw(self, index: int) -> dict[str, int]:
-        """What the emulated zones of a node hold now, by zone."""
+        """Limits in force in the emulated zones of a node, by zone."""
         root = self.folder / self.plan.nodes[index].node_id / "powercap"
         zones = {"package": root / "intel-rapl:0", "dram": root / "intel-rapl:0/intel-rapl:0:0"}
         limits = {name: zone / "constraint_0_power_limit_uw" for name, zone in zones.items()}
-        # A file is empty for a moment while it is written, as those of the kernel never are.
+        # A file is empty for a moment during a write, unlike the files of the kernel.
         return {name: int(wait_until(name, file.read_text)) for name, file in limits.items()}
 
     def processes(self) -> list[int]:
-        """Every process of this site, its jobs included."""
+        """All processes of this site, jobs included."""
         return processes_of(self.folder)
 
     # Jobs.
 
     def submit(self, argv: Sequence[str], key: str = "", held: bool = False, **spec: Any) -> str:
-        """Hands a job in; one rigid core and files in the site's folder if not said otherwise."""
+        """Submit a job; by default one rigid core and files in the site's folder."""
         values = {
             "cwd": str(self.work),
             "env": {"PATH": os.environ["PATH"], MARK: str(self.folder)},
@@ -249,7 +233,7 @@ class LiveSite(Site):
         return self.client.list_jobs([job_id], include_ended=True).jobs[0]
 
     def in_state(self, job_id: str, *states: pb.JobState) -> pb.Job:
-        """Waits until the job is in one of these states."""
+        """Wait until the job is in one of these states."""
         return wait_until(
             f"job {job_id} in {[pb.JobState.Name(state) for state in states]}",
             lambda: _if(self.job(job_id), lambda job: job.state in states),
@@ -262,13 +246,13 @@ class LiveSite(Site):
         return self.in_state(job_id, *ENDED)
 
     def cancel_all(self) -> None:
-        """Ends all jobs and waits for it."""
+        """Cancel all jobs and wait for their ends."""
         for job in self.client.list_jobs().jobs:
             self.client.cancel(job.job_id)
         wait_until("no jobs left", lambda: not self.client.list_jobs().jobs)
 
     def pid(self, job_id: str) -> int:
-        """The first process of a running job, from the agents themselves."""
+        """The first process of a running job, as reported by the agents."""
         return wait_until(f"a process of job {job_id}", lambda: self._pids().get(job_id, 0))
 
     def _pids(self) -> dict[str, int]:
@@ -288,28 +272,31 @@ class LiveSite(Site):
     # The command line, and the record.
 
     def wattfold(
-        self, *arguments: str, cwd: Path | None = None, check: int | None = 0
+        self,
+        *arguments: str,
+        cwd: Path | None = None,
+        check: int | None = 0,
+        stdin: Path = Path(os.devnull),
     ) -> subprocess.CompletedProcess[str]:
-        """Runs the real command against this site; its exit code must be ``check``."""
-        done = run_command(
-            "wattfold", "--coordinator", self.address, *arguments, cwd=cwd or self.work
-        )
+        """Run the real command against this site; its exit code must be ``check``."""
+        words = ("--coordinator", self.address, *arguments)
+        done = run_command("wattfold", *words, cwd=cwd or self.work, stdin=stdin)
         assert check is None or done.returncode == check, (done.stdout, done.stderr)
         assert "Traceback" not in done.stderr
         return done
 
     def shown(self, job_id: str) -> dict[str, Any]:
-        """The job as `wattfold show --json` has it."""
+        """The job in `wattfold show --json`."""
         answer: dict[str, Any] = json.loads(self.wattfold("--json", "show", job_id).stdout)
         return answer
 
     def recorded(self) -> list[dict[str, Any]]:
-        """The record so far. A line that was cut by kill -9 is not one."""
+        """The record so far, without a line truncated by kill -9."""
         lines = self.record.read_text(encoding="utf-8").split("\n")
         return [json.loads(line) for line in lines[:-1] if line]
 
     def check_record(self) -> None:
-        """The budget was kept at every line, and no core was held twice."""
+        """Check that the budget was kept at every line, and that no core was held twice."""
         lines = self.recorded()
         assert lines
         for line in lines:
@@ -332,23 +319,29 @@ def _if(value: T, condition: Callable[[T], bool]) -> T | None:
 
 
 def run_command(
-    command: str, *arguments: str, cwd: Path | None = None, timeout_s: float = DEADLINE_S
+    command: str,
+    *arguments: str,
+    cwd: Path | None = None,
+    timeout_s: float = DEADLINE_S,
+    stdin: Path = Path(os.devnull),
 ) -> subprocess.CompletedProcess[str]:
-    """A command of this installation, with a plain environment of our own."""
+    """Run a command of this installation, with a plain environment."""
     environment = {k: v for k, v in os.environ.items() if not k.startswith("WATTFOLD_")}
-    return subprocess.run(
-        [str(Path(sys.executable).with_name(command)), *arguments],
-        cwd=cwd,
-        env=environment | {"NO_COLOR": "1", "COLUMNS": "200"},
-        capture_output=True,
-        text=True,
-        timeout=timeout_s,
-        check=False,
-    )
+    with stdin.open("rb") as given:
+        return subprocess.run(
+            [str(Path(sys.executable).with_name(command)), *arguments],
+            stdin=given,
+            cwd=cwd,
+            env=environment | {"NO_COLOR": "1", "COLUMNS": "200"},
+            capture_output=True,
+            text=True,
+            timeout=timeout_s,
+            check=False,
+        )
 
 
 def processes_of(folder: Path) -> list[int]:
-    """Processes that are no zombies and name a folder in command line or environment."""
+    """Processes, except zombies, that name a folder in command line or environment."""
     wanted, found = os.fsencode(folder), []
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit() or int(entry.name) == os.getpid():
@@ -363,39 +356,8 @@ def processes_of(folder: Path) -> list[int]:
     return found
 
 
-class Gate:
-    """Holds jobs until it is opened: each waits at its own FIFO, as a line of shell."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-
-    def line(self, name: str, code: int = 0) -> list[str]:
-        """A job that notes its start in ``<name>.ran``, waits at its gate and exits with code."""
-        fifo = self._folder / name
-        if not fifo.exists():
-            os.mkfifo(fifo)
-        # Opened for reading and writing, so that the job never waits in open().
-        script = f'echo $$ >> "$0.ran"; read _ <> "$0"; exit {code}'
-        return ["/bin/sh", "-c", script, str(fifo)]
-
-    def open(self, name: str) -> None:
-        """Lets a job go on, one that has not reached its gate yet as well."""
-        fd = os.open(self._folder / name, os.O_RDWR)
-        os.write(fd, b"go\n")
-        # Kept open: what is in a FIFO that nobody holds open is lost.
-        _KEPT.append(fd)
-
-    def starts(self, name: str) -> list[int]:
-        """The pids that started under this name, one for each start."""
-        path = self._folder / f"{name}.ran"
-        return [int(line) for line in path.read_text().split()] if path.exists() else []
-
-
-_KEPT: list[int] = []
-
-
 def thread_masks(pid: int) -> dict[int, CpuSet]:
-    """The cores the kernel lets every thread of a process run on."""
+    """The cores on which the kernel lets every thread of a process run."""
     found: dict[int, CpuSet] = {}
     for task in _tasks(pid):
         with _gone_is_fine():
@@ -427,7 +389,7 @@ def _gone_is_fine() -> Any:
 
 
 def wait_pid_gone(pid: int, deadline_s: float = DEADLINE_S) -> None:
-    """Waits for the end of a process that is not ours."""
+    """Wait for the end of a process that is not our child."""
     try:
         fd = os.pidfd_open(pid)
     except ProcessLookupError:
@@ -440,7 +402,7 @@ def wait_pid_gone(pid: int, deadline_s: float = DEADLINE_S) -> None:
 
 @functools.cache
 def built() -> bool:
-    """Whether the example programs are there."""
+    """Whether the example programs exist."""
     return SHIM.exists() and os.access(EXAMPLES / "compute", os.X_OK)
 
 
@@ -452,7 +414,7 @@ SIGSTOP, SIGCONT = signal.SIGSTOP, signal.SIGCONT
 
 
 def _marked(folder: str) -> list[psutil.Process]:
-    """Processes of jobs of a site, by what they were given in their environment."""
+    """Processes of jobs of a site, found by their environment."""
     found = []
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error):

@@ -1,8 +1,9 @@
-"""The demonstration as people start it, with little work: a table, a picture, nothing left."""
+"""The demonstration as users start it, with little work: a table, a plot, nothing left behind."""
 
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -13,11 +14,19 @@ from pathlib import Path
 import pytest
 from system.site.live_site import EXAMPLES, MARK, SHIM, built, processes_of, wait_until
 
+from wattfold.coordinator.demo import report
+
 PNG = b"\x89PNG\r\n\x1a\n"
 
 
 @pytest.fixture
-def demo(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
+def path() -> str:
+    """Where the demonstration finds programs that it can do without."""
+    return os.environ["PATH"]
+
+
+@pytest.fixture
+def demo(tmp_path: Path, path: str) -> Iterator[subprocess.Popen[str]]:
     """A demonstration under way; it and all it starts carry the folder in their environment."""
     if not built():
         pytest.skip("no example programs; run scripts/build_shims")
@@ -32,7 +41,8 @@ def demo(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
         stderr=subprocess.STDOUT,
         text=True,
         cwd=tmp_path,
-        env=os.environ | {MARK: str(tmp_path), "COLUMNS": "120", "OMP_WAIT_POLICY": "passive"},
+        env=os.environ
+        | {MARK: str(tmp_path), "COLUMNS": "120", "OMP_WAIT_POLICY": "passive", "PATH": path},
         start_new_session=True,
     )
     yield process
@@ -42,17 +52,41 @@ def demo(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
     process.stdout.close()
 
 
-def test_it_ends_with_a_table_and_a_picture(demo: subprocess.Popen[str], tmp_path: Path) -> None:
-    text, _ = demo.communicate(timeout=800)
+@pytest.fixture
+def other_load() -> Iterator[None]:
+    """Other processes on all cores. They yield to the demonstration, and take the rest."""
+    command = ["nice", "-n", "10", sys.executable, "-c", "while True: pass"]
+    burners = [subprocess.Popen(command) for _ in os.sched_getaffinity(0)]
+    yield
+    for burner in burners:
+        burner.kill()
+        burner.wait()
+
+
+@pytest.mark.usefixtures("other_load")
+def test_it_ends_with_a_table_and_a_picture_that_say_it_was_disturbed(
+    demo: subprocess.Popen[str], tmp_path: Path
+) -> None:
+    text, _ = demo.communicate(timeout=1600)
     assert demo.returncode == 0, text
     assert "Same jobs, same budget" in text
-    assert "The budget was kept at every instant." in text
+    assert text.count("running it again") == 1
+    assert not re.search(r"\bratio", text)
+    assert "Times and energy of the policies cannot be compared." in text
+    assert re.search(r"were within the budget in all [1-9][0-9,]* samples", text), text
+    stored = report.read(tmp_path / "out" / report.RESULTS)
+    assert [len(run.limits.nodes) for run in stored.runs] == [4, 4, 4]
+    assert all(run.limits.points for run in stored.runs)
+    table = (tmp_path / "out" / report.TABLE).read_text(encoding="utf-8")
+    assert table.startswith("**Disturbed: other processes used up to ")
     for name in ("jacobi", "md", "stream", "compute"):
         assert name in text
     assert (tmp_path / "out" / "demo.png").read_bytes().startswith(PNG)
     wait_until("all processes have ended", lambda: not processes_of(tmp_path))
 
 
+# Without xtb and MPI, whose calibration takes longer than all else until then.
+@pytest.mark.parametrize("path", [os.fspath(Path(sys.executable).parent)], ids=["few"])
 @pytest.mark.parametrize(
     ("when", "number"),
     [
@@ -68,7 +102,7 @@ def test_it_is_interrupted(
     try:
         rest, _ = demo.communicate(timeout=240)
     except subprocess.TimeoutExpired:
-        # Says what it is doing (faulthandler), for whoever has to find out why it does not end.
+        # Print the stacks of all threads (faulthandler), to show why the process does not end.
         demo.send_signal(signal.SIGABRT)
         rest, _ = demo.communicate(timeout=240)
     assert demo.returncode == 130, seen + rest
@@ -77,7 +111,7 @@ def test_it_is_interrupted(
     wait_until("all processes have ended", lambda: not processes_of(tmp_path))
 
 
-def read_until(process: subprocess.Popen[str], text: str, deadline_s: float = 400.0) -> str:
+def read_until(process: subprocess.Popen[str], text: str, deadline_s: float = 700.0) -> str:
     """What the process prints up to a text."""
     assert process.stdout is not None
     late = threading.Timer(deadline_s, process.kill)

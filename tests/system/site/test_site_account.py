@@ -18,7 +18,7 @@ from system.site.live_site import CPUS, built
 OWNER, OTHER = 65534, 65533
 COMMANDS = {
     "wattfold": "wattfold.coordinator.cli.main",
-    "wattfold-coordinator": "wattfold.coordinator.app",
+    "wattfold-coordinator": "wattfold.coordinator.app.main",
     "wattfold-agent": "wattfold.nodeagent.app",
 }
 
@@ -29,7 +29,7 @@ def as_uid(uid: int, *command: str) -> list[str]:
 
 @pytest.fixture(scope="module")
 def report() -> Iterator[dict[str, Any]]:
-    """A running site of an ordinary account, and what it has to say."""
+    """A running site of an ordinary account, and its report."""
     if os.geteuid() != 0 or shutil.which("setpriv") is None:
         pytest.skip("only root may become another account (with setpriv)")
     if not built() or len(CPUS) < 2:
@@ -91,7 +91,7 @@ def test_another_account_cannot_connect(report: dict[str, Any]) -> None:
 
 
 def connect_as(uid: int, path: str) -> str:
-    """What happens when an account opens a socket, with the plainest of clients."""
+    """Return the result of opening a socket with a minimal client under this account."""
     script = (
         "import socket, sys\n"
         "try:\n"

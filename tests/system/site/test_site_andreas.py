@@ -1,4 +1,4 @@
-"""A training makes way for one that would be late, and goes on from its snapshot afterwards."""
+"""A training job yields to a job that would be late, and later resumes from its snapshot."""
 
 from __future__ import annotations
 
@@ -41,6 +41,6 @@ def test_the_urgent_one_is_first_and_the_other_loses_nothing(
     done = site.ended(patient)
     assert done.state == pb.JOB_STATE_COMPLETED, done
     assert outs["patient"].read_text() == undisturbed(tmp_path, EPOCHS)
-    # One GPU: the attempts of the one stand before and after all of the other.
+    # One GPU: attempts of the first job come before and after the whole other job.
     first = done.attempts[0]
     assert first.ended_at_s <= site.job(urgent).started_at_s

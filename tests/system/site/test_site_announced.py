@@ -1,10 +1,10 @@
-"""Budgets announced on a real site: planned with, kept when their time comes, never forgotten."""
+"""Announced budgets on a real site: used in plans, kept at their time, never forgotten."""
 
 from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -14,12 +14,22 @@ from wattfold.v1 import coordinator_pb2 as pb
 
 S = 10**9
 HIGH_W, LOW_W = 110.0, 70.0
-"""One node at full power fits the former only."""
+"""One node at full power fits the higher budget only."""
 
 
 @pytest.fixture(scope="module")
 def site(start_site: Callable[..., LiveSite]) -> LiveSite:
     return start_site(nodes=2, budget_w=HIGH_W, policy="constraint")
+
+
+@pytest.fixture(autouse=True)
+def calm(site: LiveSite) -> Iterator[None]:
+    """Tests in any order: each leaves no job, no announcement, and the budget of the start."""
+    yield
+    site.cancel_all()
+    for one in site.client.power().announced:
+        site.wattfold("budget", "cancel", str(one.number))
+    site.wattfold("budget", "set", f"{HIGH_W:g}W")
 
 
 def announce(site: LiveSite, watts: float, in_s: float) -> dict[str, Any]:
@@ -30,7 +40,7 @@ def announce(site: LiveSite, watts: float, in_s: float) -> dict[str, Any]:
 
 
 def whole_node(site: LiveSite, argv: Sequence[str], time_s: int) -> str:
-    """A job at full power, which it does not do without."""
+    """A job that must have full power."""
     more = {"unit": pb.SIZE_UNIT_NODES, "cap_uw": uw(PACKAGE_W), "time_ns": time_s * S}
     return site.submit(argv, **more)
 
@@ -53,7 +63,7 @@ def test_no_job_starts_that_would_run_into_a_fall_that_cannot_feed_it(site: Live
     start_s = wait_until("when it starts", lambda: site.job(long).expected_start_at_s)
     assert site.job(long).state == pb.JOB_STATE_PENDING
     assert abs(start_s - rise["at_s"]) < 5, "when it can be fed again"
-    assert "announced 1" in site.wattfold("power").stdout
+    assert f"announced {fall['number']}" in site.wattfold("power").stdout
     listed = json.loads(site.wattfold("--json", "budget", "list").stdout)["announced"]
     assert [one["number"] for one in listed] == [fall["number"], rise["number"]]
     site.wattfold("budget", "cancel", str(fall["number"]), str(rise["number"]))
@@ -62,7 +72,7 @@ def test_no_job_starts_that_would_run_into_a_fall_that_cannot_feed_it(site: Live
 
 
 def test_a_fall_is_kept_when_its_time_comes(site: LiveSite) -> None:
-    """The record is checked at the end of the site, without an excuse for this fall."""
+    """The record is checked at the end of the site, without an exception for this fall."""
     fall = announce(site, LOW_W, 16)
     wait_until("it is in force", lambda: site.client.power().budget_uw == uw(LOW_W))
     power = site.client.power()
@@ -70,8 +80,6 @@ def test_a_fall_is_kept_when_its_time_comes(site: LiveSite) -> None:
     assert power.committed_uw <= uw(LOW_W)
     assert not power.pending_budget_uw
     assert written_w(site) <= LOW_W
-    site.cancel_all()
-    site.wattfold("budget", "set", f"{HIGH_W:g}W")
 
 
 def test_a_time_that_passes_while_the_coordinator_is_dead_has_come(site: LiveSite) -> None:
@@ -82,7 +90,7 @@ def test_a_time_that_passes_while_the_coordinator_is_dead_has_come(site: LiveSit
     site.coordinator.wait()
     wait_until("its time", lambda: time.time() > fall["at_s"])
     assert written_w(site) <= LOW_W, "leases have ended: nodes are at their floors"
-    # What the nodes hold is not known to the new one before they answer.
+    # The new coordinator does not know the limits of the nodes before they answer.
     site.lowered.append((fall["at_s"] - 30, time.time() + 20))
     site.restart_coordinator()
     assert site.client.power().budget_uw == uw(LOW_W)
@@ -91,6 +99,7 @@ def test_a_time_that_passes_while_the_coordinator_is_dead_has_come(site: LiveSit
 
 
 def test_who_announced_what_is_in_the_trail(site: LiveSite) -> None:
+    announce(site, LOW_W, 1000)
     trail = json.loads(site.wattfold("--json", "audit", "--action", "AnnounceBudget").stdout)
     first = trail["entries"][0]
     assert first["outcome"] == "done"

@@ -1,4 +1,4 @@
-"""Jobs that are started again and that stand still, with real programs on a real site."""
+"""Restarted and suspended jobs, with real programs on a real site."""
 
 from __future__ import annotations
 
@@ -52,22 +52,22 @@ def site(shared: LiveSite) -> Iterator[LiveSite]:
 
 
 class Runs:
-    """A job of the program above that takes a whole node."""
+    """A job of the program above on a whole node."""
 
     def __init__(self, site: LiveSite, goal: Path, *words: str, **spec: Any) -> None:
         self.site, self.goal = site, goal
-        # The shell has no handler: a signal it got as well would end it and the job.
+        # The shell has no handler: the signal would end it and the job.
         line = '"$0" -c "$1" "$2" $3; code=$?; exit $code'
         argv = ["/bin/sh", "-c", line, sys.executable, PROGRAM, str(goal), " ".join(words)]
         self.job_id = site.submit(argv, size_min=2, **spec)
 
     def pids(self) -> list[int]:
-        """The program's process, one for each attempt so far."""
+        """Processes of the program, one for each attempt so far."""
         path = Path(f"{self.goal}.ran")
         return [int(line) for line in path.read_text().split()] if path.exists() else []
 
     def started(self, attempt: int) -> int:
-        """Waits for an attempt of it; its process."""
+        """Wait for an attempt; return its process."""
         wait_until(f"attempt {attempt}", lambda: len(self.pids()) >= attempt)
         self.site.running(self.job_id)
         return self.pids()[attempt - 1]
@@ -88,7 +88,7 @@ def parent(pid: int) -> int:
 
 
 def kill_with_keeper(pid: int) -> None:
-    """As a node does that loses its power: nobody is left to tell how the job has ended."""
+    """Kill a job with its keeper, as a power failure does: no process can report the end."""
     shell = parent(pid)
     for victim in (parent(shell), shell, pid):
         os.kill(victim, signal.SIGKILL)
@@ -121,7 +121,7 @@ def test_a_job_of_a_dead_node_goes_on_from_its_snapshot_elsewhere(
     assert runs.output() == ["attempt 1 from 0", "attempt 2 from 100"]
     assert "board is dead" in site.wattfold("explain", runs.job_id).stdout
     assert f"{runs.job_id}#2" in site.wattfold("queue").stdout
-    # What the record on the node still says of the first attempt is of no consequence.
+    # The node's record of the first attempt has no effect.
     back(site, index)
     job = runs.finish()
     assert (job.state, job.attempt) == (pb.JOB_STATE_COMPLETED, 2)
@@ -213,7 +213,7 @@ def test_a_job_that_is_not_restartable_is_left_alone(site: LiveSite) -> None:
 
 @pytest.fixture(scope="module", params=["auto", "signals"])
 def slow(request: pytest.FixtureRequest, start_site: Callable[..., LiveSite]) -> LiveSite:
-    """A site whose caps slow its jobs: by signals, the throttle stops and continues them too."""
+    """A site whose caps slow its jobs, also by signals of the throttle."""
     groups = "" if request.param == "auto" else 'job_groups = "off"\n'
     return start_site(nodes=1, budget_w=40.0, throttle=request.param, agent=groups)
 
@@ -223,7 +223,7 @@ def run_ns(pid: int) -> int:
 
 
 def still(pid: int) -> bool:
-    """Whether a busy process gets no CPU time, for longer than its throttle ever stops it."""
+    """Whether a busy process gets no CPU time for longer than its throttle ever stops it."""
     before = run_ns(pid)
     try:
         wait_until("a turn", lambda: run_ns(pid) != before, deadline_s=1.5)

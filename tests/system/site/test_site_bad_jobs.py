@@ -1,4 +1,4 @@
-"""Jobs and requests that cannot work: each is told apart, says why, and harms nobody else."""
+"""Jobs and requests that cannot work have distinct reasons, and do not harm other jobs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def site(start_site: Callable[..., LiveSite]) -> LiveSite:
 
 @pytest.fixture(scope="module")
 def bystander(site: LiveSite) -> tuple[str, int]:
-    """A job that runs all the time; its process must be the same in the end."""
+    """A job that runs all the time; its process must be the same at the end."""
     job_id = site.submit(["sleep", "1000"])
     site.running(job_id)
     return job_id, site.pid(job_id)
@@ -54,7 +54,7 @@ def tiny_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 def fill(disk: Path) -> None:
-    """Leaves no room for data."""
+    """Fill the disk with data."""
     with (disk / "full").open("wb", buffering=0) as file:
         try:
             while file.write(bytes(4096)):
@@ -155,7 +155,7 @@ def test_a_budget_that_the_idle_nodes_exceed_is_refused(site: LiveSite) -> None:
 
 
 def test_a_deadline_that_cannot_be_kept_is_refused(site: LiveSite) -> None:
-    # The bystander takes the charge above the floors.
+    # The bystander uses the power above the floors.
     wait_until("power above idle", lambda: site.client.power().committed_uw > 50_000_000)
     done = site.wattfold("budget", "set", "50W", "--deadline", "100ms", check=1)
     assert "a deadline of 0.10 s is too short" in done.stderr

@@ -17,9 +17,14 @@ LOW_W = 70.0
 
 @pytest.fixture(scope="module")
 def site(start_site: Callable[..., LiveSite]) -> LiveSite:
-    site = start_site(nodes=2, budget_w=110.0)
+    return start_site(nodes=2, budget_w=110.0)
+
+
+@pytest.fixture
+def busy(site: LiveSite) -> LiveSite:
+    """The site with a job on each node that works at full power."""
     compute = [str(EXAMPLES / "compute"), "10000000"]
-    for _ in range(2):
+    for _ in range(2 - len(site.client.list_jobs().jobs)):
         site.running(site.submit(compute, size_min=2))
     return site
 
@@ -34,40 +39,40 @@ def written_w(site: LiveSite) -> float:
     return 2 * BASE_W + sum(limits_uw) / 1e6
 
 
-def test_lower_then_higher(site: LiveSite) -> None:
-    wait_until("power above the lower budget", lambda: above_low(site))
+def test_lower_then_higher(busy: LiveSite) -> None:
+    wait_until("power above the lower budget", lambda: above_low(busy))
     since_s, deadline_s = time.time(), 5.0
     answer = json.loads(
-        site.wattfold("--json", "budget", "set", f"{LOW_W:g}W", "--deadline", "5s").stdout
+        busy.wattfold("--json", "budget", "set", f"{LOW_W:g}W", "--deadline", "5s").stdout
     )
-    site.lowered.append((since_s, time.time() + deadline_s))
+    busy.lowered.append((since_s, time.time() + deadline_s))
     assert answer["budget_uw"] == uw(LOW_W)
-    wait_until("the lower budget is kept", lambda: not site.client.power().pending_budget_uw)
-    assert site.client.power().committed_uw <= uw(LOW_W)
-    wait_until("the zones hold it", lambda: written_w(site) <= LOW_W)
-    late = [line for line in site.recorded() if line["time_s"] > since_s + deadline_s]
+    wait_until("the lower budget is kept", lambda: not busy.client.power().pending_budget_uw)
+    assert busy.client.power().committed_uw <= uw(LOW_W)
+    wait_until("the zones hold it", lambda: written_w(busy) <= LOW_W)
+    late = [line for line in busy.recorded() if line["time_s"] > since_s + deadline_s]
     assert all(line["committed_w"] <= LOW_W for line in late)
-    jobs = site.client.list_jobs().jobs
+    jobs = busy.client.list_jobs().jobs
     assert {job.state for job in jobs} == {pb.JOB_STATE_RUNNING}
-    site.wattfold("budget", "set", "110W")
-    wait_until("the higher budget is used", lambda: above_low(site))
-    wait_until("the zones get it", lambda: written_w(site) > LOW_W)
+    busy.wattfold("budget", "set", "110W")
+    wait_until("the higher budget is used", lambda: above_low(busy))
+    wait_until("the zones get it", lambda: written_w(busy) > LOW_W)
 
 
-def test_measured_power_follows(site: LiveSite) -> None:
+def test_measured_power_follows(busy: LiveSite) -> None:
     """The jobs do draw what is committed, not only the idle power."""
-    wait_until("power is drawn", lambda: site.client.power().measured_uw > uw(2 * IDLE_W))
+    wait_until("power is drawn", lambda: busy.client.power().measured_uw > uw(2 * IDLE_W))
 
 
-def test_the_budget_is_kept_while_the_coordinator_is_killed(site: LiveSite) -> None:
+def test_the_budget_is_kept_while_the_coordinator_is_killed(busy: LiveSite) -> None:
     for _ in range(2):
-        site.coordinator.kill()
-        site.coordinator.wait()
-        assert written_w(site) <= 110.0
-        site.restart_coordinator()
-        wait_until("both nodes", lambda: site.client.power().committed_uw > uw(2 * IDLE_W))
-    wait_until("the budget is used again", lambda: above_low(site))
-    site.cancel_all()
+        busy.coordinator.kill()
+        busy.coordinator.wait()
+        assert written_w(busy) <= 110.0
+        busy.restart_coordinator()
+        wait_until("both nodes", lambda: busy.client.power().committed_uw > uw(2 * IDLE_W))
+    wait_until("the budget is used again", lambda: above_low(busy))
+    busy.cancel_all()
 
 
 def test_a_budget_set_by_hand_outlives_the_coordinator(site: LiveSite) -> None:

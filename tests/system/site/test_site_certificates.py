@@ -1,4 +1,4 @@
-"""Certificates at a real coordinator: stored, used by submissions, explained, kept over a crash."""
+"""Certificates at a real coordinator: stored, used by submissions, explained, safe in a crash."""
 
 from __future__ import annotations
 

@@ -60,32 +60,33 @@ class CharmJob:
         return (self.site.work / f"wattfold-{self.id}.out").read_text()
 
     def counted(self) -> list[int]:
-        """What the program itself found last on its PEs."""
+        """The program's own last count on its PEs."""
         lines = re.findall(r"(?:blocks|moved(?: to)?) \[(.*)\]$", self.text(), re.MULTILINE)
         return [int(count) for count in lines[-1].split(",")] if lines else []
 
     def reach(self, pe_map: str, counts: list[int]) -> pb.Job:
-        """Waits until coordinator, kernel and the program agree; the job then."""
+        """Wait until coordinator, kernel and the program agree; return the job."""
         cores = pe_map.count("1")
         wait_until(f"{cores} cores", lambda: self.held() == cores)
-        job = wait_until(f"map {pe_map}", lambda: self._mapped(pe_map))
         wait_until("the objects", lambda: self.counted() == counts)
         wait_until("the kernel's masks", lambda: self.masks() == {cores})
-        assert [pe.objects for pe in job.processors] == counts
+        job = wait_until(f"map {pe_map} with {counts}", lambda: self._mapped(pe_map, counts))
         assert [pe.enabled for pe in job.processors] == [digit == "1" for digit in pe_map]
         return job
 
     def masks(self) -> set[int]:
-        """How many cores the processes of the PEs may use, as the kernel has it."""
+        """Number of cores on which the kernel lets the processes of the PEs run."""
         pids = [pe.pid for pe in self.site.job(self.id).processors]
         return {len(mask) for pid in pids for mask in thread_masks(pid).values()}
 
     def held(self) -> int:
         return sum(len(CpuSet.parse(share.cpus)) for share in self.site.job(self.id).shares)
 
-    def _mapped(self, pe_map: str) -> pb.Job | None:
+    def _mapped(self, pe_map: str, counts: list[int]) -> pb.Job | None:
         job = self.site.job(self.id)
-        return job if job.map_applied and job.processor_map == pe_map else None
+        told = [pe.objects for pe in job.processors]
+        applied = job.map_applied and job.processor_map == pe_map
+        return job if applied and told == counts else None
 
 
 def test_a_charm_job_shrinks_for_a_newcomer_and_expands_again(site: LiveSite) -> None:
@@ -95,7 +96,7 @@ def test_a_charm_job_shrinks_for_a_newcomer_and_expands_again(site: LiveSite) ->
     site.running(guest)
     shrunk = job.reach("10", [16, 0])
     assert not shrunk.confined
-    # The residual PE is the process it was, with its CPU time and memory.
+    # The residual PE is the same process, with its CPU time and memory.
     assert [pe.pid for pe in shrunk.processors] == [pe.pid for pe in before.processors]
     assert all(pe.cpu_ns and pe.memory_bytes for pe in shrunk.processors)
     assert "PEs 1 of 2: 10" in site.wattfold("queue").stdout
@@ -111,7 +112,7 @@ def test_a_charm_job_shrinks_for_a_newcomer_and_expands_again(site: LiveSite) ->
     site.client.cancel(guest)
     job.reach("11", [8, 8])
     assert site.job(job.id).resizes == 2
-    # Nobody asked it before it could answer.
+    # It was not queried before it could answer.
     assert "Unknown CCS handler" not in job.text()
 
 

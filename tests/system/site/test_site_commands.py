@@ -1,4 +1,4 @@
-"""People's commands against a real site: submit, look, wait, explain, steer."""
+"""User commands against a real site: submit, show, wait, explain, control."""
 
 from __future__ import annotations
 
@@ -51,9 +51,10 @@ def test_queue_show_and_explain_say_who_runs_and_who_waits(site: LiveSite) -> No
     assert set(queue) == {*running, late}
     places = [queue[job]["shares"][0] for job in running]
     assert {(share["node_id"], share["cpus"]) for share in places} == {("n0", "0-1"), ("n1", "0-1")}
-    wait_until("a reason", lambda: "from the 2 cores" in site.shown(late)["reason"])
+    wait_until("a reason", lambda: "use the 2 cores" in site.shown(late)["reason"])
     explained = site.wattfold("explain", late).stdout
-    assert "Waits: other jobs gain more speed from the 2 cores" in explained
+    assert "Waits: jobs that run or gain more speed use the 2 cores" in explained
+    assert "It needs 2 cores, none free." in explained
     assert "Free now: 0 cores" in explained
     assert "late" in site.wattfold("queue").stdout
     assert "2 cores" in site.wattfold("explain", running[0]).stdout
@@ -70,7 +71,7 @@ def test_cancel_ends_waiting_and_running_jobs(site: LiveSite) -> None:
     assert site.job(third).started_at_s == 0
     assert "cancelling" in site.wattfold("cancel", first).stdout
     assert site.ended(first).state == pb.JOB_STATE_CANCELLED
-    # Its cores go to the one that waited.
+    # Its cores go to the waiting job.
     assert site.ended(fourth).state == pb.JOB_STATE_COMPLETED
     assert site.job(second).state == pb.JOB_STATE_RUNNING
 

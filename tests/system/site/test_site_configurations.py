@@ -1,4 +1,4 @@
-"""Configurations that are wrong: exit 2 and one line that says where, what and which limit."""
+"""Wrong configurations: exit status 2 and one line with place, error and limit."""
 
 from __future__ import annotations
 
@@ -22,6 +22,10 @@ COORDINATOR = {
     "node is no table": ("budget_w = 100\nnode = 3\n", "[[node]]"),
     "node entries are no tables": ("budget_w = 100\nnode = [1, 2]\n", "must be a table"),
     "not finite": ("budget_w = nan\n", "budget_w"),
+    "metrics without a host": (
+        'budget_w = 100\n[metrics]\nlisten = "9187"\n',
+        "line 3: metrics.listen: '9187' is not HOST:PORT",
+    ),
     "open to anyone": ('budget_w = 100\nlisten = "127.0.0.1:0"\n', "needs --token-file"),
 }
 AGENT = {
@@ -72,6 +76,17 @@ def test_an_address_in_use(tmp_path: Path) -> None:
             f"cannot listen on {listen}: Address already in use",
             *more,
         )
+
+
+def test_an_address_of_the_metrics_in_use(tmp_path: Path) -> None:
+    """The start ends before it begins an epoch."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        listen = f"127.0.0.1:{taken.getsockname()[1]}"
+        config = tmp_path / "c.toml"
+        config.write_text(f'budget_w = 100\n[metrics]\nlisten = "{listen}"\n')
+        said = f"cannot listen on {listen}: Address already in use"
+        check_refusal("wattfold-coordinator", config, said, "--state-dir", str(tmp_path / "s"))
+    assert not (tmp_path / "s").exists()
 
 
 def test_a_journal_that_is_none(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""`constraint` on a real site: unlike nodes, real programs, memory that is held to, starts told."""
+"""`constraint` on a real site: unequal nodes, real programs, memory limits, planned starts."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from system.site.live_site import EXAMPLES, Gate, LiveSite, wait_until
+from system.site.gate import Gate
+from system.site.live_site import EXAMPLES, LiveSite, wait_until
 
 from wattfold.v1 import coordinator_pb2 as pb
 
@@ -32,7 +33,7 @@ def site(start_site: Callable[..., LiveSite]) -> LiveSite:
 
 
 def told(site: LiveSite, job_id: str) -> float:
-    """When a job that waits is expected to start, Unix seconds."""
+    """Wait for the expected start of a waiting job, Unix seconds."""
     return wait_until("its start", lambda: site.job(job_id).expected_start_at_s)
 
 
@@ -47,11 +48,11 @@ def test_the_plan_goes_by_queues_and_by_what_unlike_nodes_have(site: LiveSite) -
     holder = submit("holder", 300, memory_bytes=400 * MIB, gpus=2)
     (share,) = site.running(holder).shares
     assert (share.node_id, len(share.gpus)) == ("n0", 2)
-    # Of these two the second goes first: its queue waits for nothing. Only n0 has the memory.
+    # The second job goes first, because its queue has no expected wait. Only n0 has the memory.
     slow = submit("slow", 400, memory_bytes=300 * MIB, queue="day")
     urgent = submit("urgent", 500, memory_bytes=300 * MIB, queue="now")
-    # The other node is free for who needs no more than it has, whoever waits before: a program that
-    # works on its two cores.
+    # The other node is free for smaller requests in spite of earlier waiting jobs: here a program
+    # that works on its two cores.
     program = submit("works", 60, str(EXAMPLES / "stream"), "4", "20", memory_bytes=64 * MIB)
     (share,) = wait_until("the program on n1", lambda: site.job(program).shares)
     assert share.node_id == "n1"
@@ -64,7 +65,7 @@ def test_the_plan_goes_by_queues_and_by_what_unlike_nodes_have(site: LiveSite) -
     gate.open("holder")
     (share,) = site.running(urgent).shares
     assert (share.node_id, share.memory_bytes) == ("n0", 300 * MIB)
-    # It has started long before it was told, so all that is told moves up with it.
+    # It has started long before its planned start, so all planned starts move up.
     wait_until("an earlier start", lambda: told(site, slow) < starts[slow] - 100)
     gate.open("urgent")
     site.running(slow)

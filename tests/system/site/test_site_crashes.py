@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 from system.agent.agent_process import alive
-from system.site.live_site import Gate, LiveSite, wait_until
+from system.site.gate import Gate
+from system.site.live_site import LiveSite, wait_until
 
 from wattfold.coordinator.cli.shared.client import CoordinatorClient
 from wattfold.coordinator.cli.shared.errors import CliError
@@ -33,7 +34,7 @@ def gate(site: LiveSite, tmp_path_factory: pytest.TempPathFactory) -> Gate:
 
 
 class Submitter:
-    """Submits one job after another until it is told to stop; tries each until it is answered."""
+    """Submits one job after another until it is stopped. Retries each until it is answered."""
 
     def __init__(self, site: LiveSite, gate: Gate) -> None:
         self._site, self._gate = site, gate
@@ -52,7 +53,7 @@ class Submitter:
         self._thread.join()
 
     def _run(self) -> None:
-        """A client of its own: the site's is closed while the coordinator is away."""
+        """Use a separate client, because the site's client is closed meanwhile."""
         number = 0
         while not self._stop.is_set():
             name = f"dying-{number}"
@@ -72,6 +73,7 @@ class Submitter:
 
 
 def test_the_coordinator_dies_in_the_middle_of_a_mix(site: LiveSite, gate: Gate) -> None:
+    before = {job.job_id for job in site.client.list_jobs(include_ended=True).jobs}
     names = [f"job-{number}" for number in range(7)]
     jobs = {name: site.submit(gate.line(name), name=name) for name in names}
     running = names[:4]
@@ -83,7 +85,7 @@ def test_the_coordinator_dies_in_the_middle_of_a_mix(site: LiveSite, gate: Gate)
         site.coordinator.kill()
         site.coordinator.wait()
         acknowledged = dict(submitter.acknowledged)
-        # A job that ends while nobody is there must not be forgotten.
+        # The end of a job during the absence must not be forgotten.
         gate.open(names[0])
         wait_until("it has ended", lambda: not alive(pids[names[0]]))
         site.restart_coordinator()
@@ -95,7 +97,8 @@ def test_the_coordinator_dies_in_the_middle_of_a_mix(site: LiveSite, gate: Gate)
         assert site.running(jobs[name]).job_id == jobs[name]
         assert site.pid(jobs[name]) == pids[name]
     # Every job once, under the number its submitter was told, in the order of submission.
-    listed = site.client.list_jobs(include_ended=True).jobs
+    everything = site.client.list_jobs(include_ended=True).jobs
+    listed = [job for job in everything if job.job_id not in before]
     known = {job.spec.name: job.job_id for job in listed}
     assert len(known) == len(listed)
     assert known.items() >= {**jobs, **acknowledged}.items()
@@ -107,7 +110,7 @@ def test_the_coordinator_dies_in_the_middle_of_a_mix(site: LiveSite, gate: Gate)
         gate.line(name)
     started = running[1:] + queue[:1]
     for number, name in enumerate(running[1:] + queue):
-        # The cores of one job at a time come free, and go to the first in the queue.
+        # Cores are released by one job at a time, and go to the head of the queue.
         for job in started:
             wait_until(f"{job} to start", lambda job=job: gate.starts(job))
         assert {job for job in queue if gate.starts(job)} == set(queue[: number + 1])

@@ -1,12 +1,12 @@
-"""The real service decides as the simulator does: which job starts when, at which cap, where.
+"""The real service decides as the simulator does: started jobs, times, caps and nodes.
 
-A script of submissions and ends is played on a real site of whole nodes; what its journal then says
-of them is played to the pool. Where the two differ by design the pool is set to do as the service:
-it decides once for all that a round knows of, no job is ended at its estimate, and times are those
-of the rounds, since a process starts later than it is decided.
+A script of submissions and ends runs on a real site of whole nodes. The events of its journal are
+then played to the pool. The pool is set to follow the service where the two differ by design. It
+decides once for all events of a round, ends no job at its estimate, and uses the times of the
+rounds, because a process starts later than its decision.
 
-PARM weighs jobs by their priorities alone (alpha 0) and to the optimum: what a moment more of
-waiting or of progress does to a weight would else depend on how busy the machine is.
+PARM weighs jobs by their priorities alone (alpha 0) and solves to the optimum. Otherwise the effect
+of waiting and progress on weights would depend on the load of the machine.
 """
 
 from __future__ import annotations
@@ -17,30 +17,22 @@ from dataclasses import asdict, dataclass, replace
 
 import pytest
 from system.site.decisions import InRounds, history_of, pool_starts, settled
-from system.site.live_site import (
-    BASE_W,
-    CPUS,
-    DRAM_W,
-    FLOOR_W,
-    PACKAGE_W,
-    Gate,
-    LiveSite,
-    wait_until,
-)
+from system.site.gate import Gate
+from system.site.live_site import BASE_W, CPUS, DRAM_W, FLOOR_W, PACKAGE_W, LiveSite, wait_until
 
 from wattfold.coordinator.cli.site.maintenance import JOURNAL
 from wattfold.coordinator.models.pass_model import APPLICATIONS, SizeUnit
-from wattfold.coordinator.policies.conservative import ConservativeScheduler
-from wattfold.coordinator.policies.easy import EasyScheduler
-from wattfold.coordinator.policies.parm_settings import ParmSettings
-from wattfold.coordinator.simulation.pool.machine import Machine
-from wattfold.coordinator.simulation.pool.uniform_scheduler import UniformScheduler
+from wattfold.coordinator.policies.backfill.easy import EasyScheduler
+from wattfold.coordinator.policies.fifo.conservative import ConservativeScheduler
+from wattfold.coordinator.policies.parm.settings import ParmSettings
+from wattfold.simulator.engine.machine import Machine
+from wattfold.simulator.engine.uniform_scheduler import UniformScheduler
 from wattfold.v1 import coordinator_pb2 as pb
 
 S = 1_000_000_000
 NODES = 4
 MACHINE = Machine.of_watts(NODES, base_w=BASE_W, dram_w=DRAM_W, cap_w_min=FLOOR_W, cap_w_max=45.0)
-# Three nodes at their greatest cap, or all four at a lower one.
+# Three nodes at their maximum cap, or all four at a lower cap.
 BUDGET_W = NODES * (BASE_W + DRAM_W + FLOOR_W) + 3 * (PACKAGE_W - FLOOR_W) + 4.0
 PROFILE = replace(APPLICATIONS["LeanMD"], app="step", t1_s=400.0, unit=SizeUnit.NODES)
 PARM = "alpha = 0.0\ngap = 0.0\n"
@@ -54,18 +46,18 @@ POOLS: dict[str, Callable[[], EasyScheduler | InRounds]] = {
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """A job of the script: so many whole nodes, an estimate, a priority."""
+    """A job of the script: number of whole nodes, estimate, priority."""
 
     nodes: int
     time_s: int
     priority: float = 1.0
 
 
-# A job comes with its name and its wish; a name alone ends the first one of them that runs.
+# A name with a request submits a job; a name alone ends the first running job of this name.
 SCRIPT: tuple[tuple[str, Wish | None], ...] = (
     ("wide", Wish(2, 300)),
     *(("array", Wish(1, 100)),) * 5,
-    # Waits for three nodes: what follows may start before it only if it is short enough.
+    # Waits for three nodes: a later job may start before it only if it is short enough.
     ("head", Wish(3, 400)),
     ("long", Wish(1, 100_000)),
     ("short", Wish(1, 20)),
@@ -86,7 +78,7 @@ SCRIPT: tuple[tuple[str, Wish | None], ...] = (
 class Play:
     """Plays the script on a site; jobs wait at gates until it is their turn to end.
 
-    Of equal jobs an earlier one is of a little more priority, so that no two weigh the same.
+    The earlier of two equal jobs has a slightly higher priority, so no two jobs weigh the same.
     """
 
     def __init__(self, site: LiveSite, stretch: int = 1, **spec: object) -> None:
@@ -96,7 +88,7 @@ class Play:
         self._submitted = 0
 
     def run(self) -> None:
-        """The script, then the ends of all that is left, one at a time."""
+        """Run the script, then end all remaining jobs, one at a time."""
         for name, wish in SCRIPT:
             if wish is None:
                 self._end(name)
@@ -128,7 +120,9 @@ class Play:
         return bool(job.reason) or job.state == pb.JOB_STATE_RUNNING
 
     def _end(self, name: str) -> None:
-        """Ends the first job of a name that runs; without one, one that can start comes first."""
+        """End the first running job of a name; without a running job, first let a waiting job
+        start.
+        """
 
         def running() -> str:
             listed = self._site.client.list_jobs().jobs
@@ -149,12 +143,12 @@ class Play:
         self._settle()
 
     def _settle(self) -> None:
-        """One thing after the other: between a start or an end and its plan nothing happens."""
+        """Wait until the site is settled, so that no event comes between an event and its plan."""
         wait_until("nothing under way", lambda: settled(self._site.folder / "head" / JOURNAL))
 
 
 def collect_and_simulate(site: LiveSite) -> None:
-    """The jobs of the site as a log, and what another policy would have done with them."""
+    """Return the jobs of the site as a log, and their simulation under another policy."""
     cores = len(CPUS)
     said = site.wattfold("workload", "collect", "jobs.swf.gz").stdout
     assert f"--nodes {NODES} --procs-per-node {cores}." in said
@@ -187,8 +181,9 @@ def test_a_pool_starts_the_same_jobs_on_the_same_nodes(
         parm=PARM,
     )
     values = {**asdict(PROFILE), "unit": pb.SIZE_UNIT_NODES}
+    del values["range_w"]  # Only learned and simulated profiles have one.
     site.client.put_profile(pb.Profile(**values))
-    # Promises of a slow machine must not depend on how late a job is.
+    # Planned starts on a slow machine must not depend on the delay of a job.
     Play(site, 1000 if policy == "conservative" else 1).run()
     collect_and_simulate(site)
     site.coordinator.send_signal(signal.SIGTERM)

@@ -1,4 +1,4 @@
-"""Who comes makes a running OpenMP program smaller, and gives its cores back with its end."""
+"""A new job makes a running OpenMP program smaller, and returns its cores at its end."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from wattfold.v1 import coordinator_pb2 as pb
 
 
 def team(site: LiveSite, size_min: int = 1) -> str:
-    """A program that goes on until it is cancelled."""
+    """A program that runs until it is cancelled."""
     return site.submit(
         [str(EXAMPLES / "compute"), "100000000"],
         kind=pb.JOB_KIND_MALLEABLE,
@@ -62,7 +62,7 @@ def test_a_least_size_that_does_not_fit_waits_and_says_so(
     first = team(site)
     site.running(first)
     second = team(site, size_min=len(CPUS))
-    reason = "does not fit next to the minimum sizes of the other jobs"
+    reason = "next to the minimum sizes of other jobs"
     wait_until("its reason", lambda: reason in site.job(second).reason)
     site.wattfold("cancel", first)
     site.running(second)

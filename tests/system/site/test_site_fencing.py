@@ -1,4 +1,4 @@
-"""Two coordinators: one journal has one owner, and the newer generation takes the nodes."""
+"""Two coordinators: a journal has one owner, and the newer generation takes over the nodes."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from system.site.live_site import Gate, LiveSite, run_command
+from system.site.gate import Gate
+from system.site.live_site import LiveSite, run_command
 
 from wattfold.contract.ids import Epoch
-from wattfold.coordinator.adapters.journal import Journal
-from wattfold.coordinator.core.events import CoordinatorStarted
+from wattfold.coordinator.adapters.journal.journal import Journal
+from wattfold.coordinator.core.model.events import CoordinatorStarted
 from wattfold.coordinator.demo import site as demo_site
 from wattfold.v1 import coordinator_pb2 as pb
 
@@ -67,11 +68,11 @@ def test_a_newer_generation_takes_over(
         text = (site.logs / "coordinator.log").read_text()
         assert "obeys another coordinator" in text
         assert "epoch 42" in text
-        # The older one stays out, also when it is started again.
+        # The older coordinator stays excluded, even when it is started again.
         again = run_command("wattfold-coordinator", *arguments[:2])
         assert again.returncode == 5
         assert "obeys another coordinator" in again.stderr
-        # The newer one does not know the job and leaves it alone.
+        # The newer coordinator does not know the job and leaves it alone.
         queue = run_command("wattfold", "--coordinator", f"unix:{newer}/c.sock", "nodes")
         assert "which is not in this journal" in queue.stdout
         assert os.path.exists(f"/proc/{pid}")
@@ -83,12 +84,12 @@ def test_a_newer_generation_takes_over(
 
 
 def wait_exit(site: LiveSite) -> int:
-    """The exit status of the coordinator, which ends by itself."""
+    """Return the exit status of the coordinator, which ends by itself."""
     return site.coordinator.wait(240)
 
 
 def started_often(state_dir: Path, epoch: int) -> None:
-    """The journal of a coordinator that has been started that often."""
+    """Create the journal of a coordinator with this number of starts."""
     journal = Journal(state_dir / "journal.sqlite")
     journal.put_meta("origin_s", repr(time.time()))
     started = CoordinatorStarted(epoch=Epoch(epoch), lease_ns=10**10, command_timeout_ns=10**9)

@@ -1,4 +1,4 @@
-"""No room for the coordinator's own files: only what is safe is accepted, all else goes on."""
+"""No space for the coordinator's own files: requests are refused, and everything else continues."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from system.site.live_site import CPUS, Gate, LiveSite, built, site_plan, wait_until
+from system.site.gate import Gate
+from system.site.live_site import CPUS, LiveSite, built, site_plan, wait_until
 
 from wattfold.v1 import coordinator_pb2 as pb
 
@@ -30,7 +31,7 @@ def small_disk(where: Path) -> Iterator[None]:
 
 
 def fill(folder: Path) -> Path:
-    """Takes all the room that is left; the file that holds it."""
+    """Fill the remaining space; return the file."""
     path = folder / "full"
     with path.open("ab", buffering=0) as file:
         try:
@@ -43,7 +44,7 @@ def fill(folder: Path) -> Path:
 
 @pytest.fixture
 def disk_site(tmp_path: Path) -> Iterator[LiveSite]:
-    """A site that has the coordinator's folder, or the record, on a small disk."""
+    """A site with the coordinator's folder, or the record, on a small disk."""
     if not built() or len(CPUS) < 2:
         pytest.skip("needs the example programs (scripts/build_shims) and two CPUs")
     site = LiveSite(site_plan(nodes=1), tmp_path / "logs")
@@ -60,12 +61,12 @@ def test_the_journal_has_no_room(disk_site: LiveSite, tmp_path: Path) -> None:
         job_id = site.submit(gate.line("before"))
         site.running(job_id)
         full = fill(head)
-        # What room the database has left in its own file is used up first.
+        # The database first uses the free space in its own file.
         refused = wait_until("a refusal", lambda: refusal(site))
         assert "not accepted because it could not be stored" in refused
         assert site.job(job_id).state == pb.JOB_STATE_RUNNING
         listed = {job.job_id for job in site.client.list_jobs(include_ended=True).jobs}
-        # Ends are facts, not requests: they are taken in and written when there is room.
+        # Ends are facts, not requests: they are accepted, and written when there is space.
         gate.open("before")
         assert site.ended(job_id).state == pb.JOB_STATE_COMPLETED
         full.unlink()
@@ -101,7 +102,7 @@ def test_the_record_has_no_room(disk_site: LiveSite, tmp_path: Path) -> None:
     with small_disk(disk), disk_site as site:
         wait_until("a record", lambda: site.record.exists() and site.recorded())
         full = fill(disk)
-        # The last page of the record has some room left.
+        # The last page of the record has some space left.
         log = site.logs / "coordinator.log"
         wait_until(
             "a full disk", lambda: one_more(site) and "record_not_written" in log.read_text()

@@ -1,4 +1,4 @@
-"""Emulated GPUs on a real site: given, capped, measured and told, from submission to account."""
+"""Emulated GPUs on a real site: assigned, capped, measured and reported."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ FLOOR_W, MOST_W = 100.0, 250.0
 
 
 def limit_w(site: LiveSite, index: int) -> float:
-    """What an emulated GPU of the node holds, W."""
+    """Limit in force on an emulated GPU of the node, W."""
     zone = site.folder / "n0" / "powercap" / f"emulated-gpu:{index}"
     text = wait_until("a limit", (zone / "constraint_0_power_limit_uw").read_text)
     return int(text) / 1e6
 
 
 def above_floors_w(site: LiveSite) -> float:
-    """What the GPUs of the node may draw now beyond what they stand at."""
+    """Sum of the GPU limits of the node above their floors, W."""
     return limit_w(site, 0) + limit_w(site, 1) - 2 * FLOOR_W
 
 
 def give(site: LiveSite, above_w: float) -> None:
-    """A budget that leaves so much to jobs."""
+    """Set a budget that leaves this power to jobs."""
     budget_w = site.client.power().floor_uw / 1e6 + above_w
     site.lowered.append((time.time(), time.time() + 10))
     site.wattfold("budget", "set", f"{budget_w}W", "--deadline", "10s")
@@ -37,7 +37,7 @@ def give(site: LiveSite, above_w: float) -> None:
 def test_watts_of_idle_gpus_and_of_lower_levels_are_everybodys(
     start_site: Callable[..., LiveSite],
 ) -> None:
-    """Power for one GPU at its greatest, or for two at less; never for more than that."""
+    """The budget feeds one GPU at its maximum or two GPUs at less, but never more."""
     site = start_site(nodes=1, policy="fifo-easy", budget_w=900, agent="emulated_gpus = 2\n")
     give(site, 170)
     floor_w = site.client.power().floor_uw / 1e6
@@ -109,7 +109,7 @@ def test_a_gpu_is_given_capped_and_accounted(start_site: Callable[..., LiveSite]
         return bool(gpus) and gpus[0].busy_percent > 0 and 0 < gpus[0].power_uw <= uw(157.5)
 
     wait_until("its power within the cap", told)
-    # Later than its power, which is the GPU's, of the time before the job as well.
+    # Later than its power, which belongs to the GPU and includes the time before the job.
     used_uj = wait_until("its energy", lambda: site.job(job).gpu_energy_uj)
     site.client.cancel(job)
     ended = site.ended(job)

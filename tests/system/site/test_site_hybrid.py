@@ -1,4 +1,4 @@
-"""A hybrid program from `submit` to its end: ranks with cores of their own."""
+"""A hybrid program from `submit` to its end: ranks with their own cores."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An orderly stop stores the state while leases go on; a second signal does without."""
+"""An orderly stop stores the state while leases are renewed; a second signal skips this."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from wattfold.nodeagent.ending import children_of
 from wattfold.v1 import node_agent_pb2 as agent_pb
 from wattfold.v1 import node_agent_pb2_grpc
 
-# All children of the coordinator are stopped here: the source of clones would be among them.
+# The test stops all children of the coordinator, which would include the source of clones.
 pytestmark = pytest.mark.cold_start
 
 RENEWALS = 6
-"""More than fit into one lease of 3 s, renewed every third of it."""
+"""Number of renewals: more than fit into one lease of 3 s, which is renewed every third of it."""
 
 
 @contextmanager
 def slow_workers(site: LiveSite) -> Iterator[None]:
-    """Whoever writes the state out takes its time."""
+    """Stop the workers of the coordinator in the block, so that writing the state takes longer."""
     workers = children_of(site.coordinator.pid)
     for pid in workers:
         os.kill(pid, signal.SIGSTOP)
@@ -36,14 +36,14 @@ def slow_workers(site: LiveSite) -> Iterator[None]:
 
 
 def checkpoints(site: LiveSite) -> list[int]:
-    """The numbers of the events that are in the checkpoint."""
+    """Numbers of the events included in the checkpoint."""
     journal = next(site.folder.rglob("journal.sqlite"))
     with closing(sqlite3.connect(f"file:{journal}?mode=ro", uri=True)) as db:
         return [row[0] for row in db.execute("SELECT event_id FROM checkpoint")]
 
 
 def wait_for_renewals(site: LiveSite) -> None:
-    """Returns when a lease was renewed so many times."""
+    """Wait until a lease was renewed more than `RENEWALS` times."""
     with grpc.insecure_channel(f"unix:{site.agent_socket(0)}") as channel:
         stub = node_agent_pb2_grpc.NodeAgentStub(channel)
         lefts_ns = [0]

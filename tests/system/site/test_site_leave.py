@@ -1,4 +1,4 @@
-"""Nodes are given back on a real site: original limits only in room, also over restarts."""
+"""Nodes leave a real site: their original limits return only if the budget allows it."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ import signal
 from collections.abc import Callable
 
 import pytest
-from system.site.live_site import BASE_W, DRAM_W, PACKAGE_W, Gate, LiveSite, uw, wait_until
+from system.site.gate import Gate
+from system.site.live_site import BASE_W, DRAM_W, PACKAGE_W, LiveSite, uw, wait_until
 
 from wattfold.v1 import coordinator_pb2 as pb
 
 ORIGINAL_W = BASE_W + PACKAGE_W + DRAM_W
-"""What an emulated node may draw at the limits it starts with."""
+"""Maximum power of an emulated node at its original limits."""
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""The coordinator is started again with another policy while cores are lent: they come back."""
+"""The coordinator restarts with another policy while cores are lent: the cores return."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def held(site: LiveSite, job_id: str) -> int:
 
 
 def whole(site: LiveSite, time_s: float) -> str:
-    """An OpenMP program on a whole node that shares it, until it is cancelled."""
+    """An OpenMP program on a whole node that it shares, until it is cancelled."""
     return site.submit(
         [str(EXAMPLES / "compute"), "100000000"],
         kind=pb.JOB_KIND_MALLEABLE,

@@ -1,4 +1,4 @@
-"""Caps of packages and DRAM differ, as jobs ask and PARM chooses: in the files of the zones."""
+"""Caps of packages and DRAM as jobs request and PARM chooses them, in the files of the zones."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def test_levels_outlive_coordinator_and_agents(site: LiveSite) -> None:
 
 
 def test_parm_chooses_levels_of_dram(start_site: Callable[..., LiveSite]) -> None:
-    """With power short, what DRAM can spare goes to the package."""
+    """Under scarce power, unused DRAM power goes to the package."""
     site = start_site(nodes=1, budget_w=24 + 10, policy="parm-wse", parm=PARM_DRAM)
     job = site.submit(["sleep", "1000"], unit=pb.SIZE_UNIT_NODES)
     shown = site.running(job)

@@ -1,4 +1,4 @@
-"""Nodes drained, dead, forgotten, returned and reloaded, on a real site by the real command."""
+"""Nodes drained, dead, removed, returned and reloaded, on a real site by the real command."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ import signal
 from collections.abc import Callable
 
 import pytest
-from system.site.live_site import FLOORS_W, Gate, LiveSite, uw, wait_pid_gone, wait_until
+from system.site.gate import Gate
+from system.site.live_site import FLOORS_W, LiveSite, uw, wait_pid_gone, wait_until
 
 from wattfold.v1 import coordinator_pb2 as pb
 
@@ -23,7 +24,7 @@ def gate(site: LiveSite) -> Gate:
 
 
 def whole(site: LiveSite, gate: Gate, name: str) -> str:
-    """A job that takes all cores of a node and waits at its gate."""
+    """A job that has all cores of a node and waits at its gate."""
     return site.submit(gate.line(name), size_min=2)
 
 
@@ -46,7 +47,7 @@ def test_a_drained_node_ends_its_job_and_gets_no_other(site: LiveSite, gate: Gat
     assert f"jobs on the node must end first: {first}" in late.stderr
     gate.open("first")
     site.wattfold("node", "drain", f"n{index}", "--wait", "--reason", "new memory")
-    wait_until("a plan without it", lambda: site.job(third).reason not in ("", "new"))
+    wait_until("a plan without it", lambda: site.job(third).reason not in ("", "not planned yet"))
     assert site.job(third).state == pb.JOB_STATE_PENDING
     shown = site.wattfold("nodes").stdout
     assert "drained" in shown
@@ -115,9 +116,10 @@ def test_nodes_come_and_go_by_reload(site: LiveSite) -> None:
     wait_until("n1 gone", lambda: [n.node_id for n in site.client.list_nodes().nodes] == ["n0"])
     assert "reload_needs_restart setting=lease_s" in log.read_text()
     reload(both)
+    wait_until("n1 listed", lambda: len(site.client.list_nodes().nodes) == 2)
     wait_until("n1 back", lambda: site.node(1).state == pb.NODE_STATE_UP)
     policy = both.replace("[parm]\n", "[parm]\nlevels = 5\n")
     assert policy != both
     reload(policy)
-    wait_until("taken over", lambda: "policy_settings_taken_over" in log.read_text())
+    wait_until("taken over", lambda: "event=policy_changed" in log.read_text())
     assert "setting=policy" not in log.read_text()

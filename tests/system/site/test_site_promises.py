@@ -1,11 +1,12 @@
-"""Promised starts outlive kill -9 of coordinator and agents: who was told a time keeps it."""
+"""Planned starts survive kill -9 of coordinator and agents."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
-from system.site.live_site import Gate, LiveSite, wait_until
+from system.site.gate import Gate
+from system.site.live_site import LiveSite, wait_until
 
 from wattfold.v1 import coordinator_pb2 as pb
 
@@ -13,7 +14,7 @@ S = 10**9
 
 
 def promised(site: LiveSite) -> dict[str, float]:
-    """The starts that jobs are promised, by job, Unix seconds."""
+    """Planned starts by job, Unix seconds."""
     jobs = site.client.list_jobs().jobs
     return {job.job_id: job.expected_start_at_s for job in jobs if job.start_promised}
 
@@ -30,7 +31,7 @@ def test_promises_are_what_they_were_after_the_coordinator_was_killed(
 
     first = submit("first", 1, 600)
     site.running(first)
-    # Both nodes from the end of the first on; one beside it would delay that, and comes after it.
+    # Both nodes after the end of the first job. The long job would delay that, so it comes later.
     wide = submit("wide", 2, 900)
     long = submit("long", 1, 5000)
     short = submit("short", 1, 100)
@@ -46,13 +47,13 @@ def test_promises_are_what_they_were_after_the_coordinator_was_killed(
             site.start_agent(0)
         site.restart_coordinator()
         wait_until("both nodes up", lambda: all(_up(n) for n in site.client.list_nodes().nodes))
-        # One that comes later makes the policy plan; it delays nobody who was told a time.
+        # A later job makes the policy plan again, but delays no planned start.
         later = submit(f"later-{len(promised(site))}", 1, 4000)
         told = wait_until("its promise", lambda later=later: _all(promised(site), {wide, later}))
         assert {job: told[job] for job in before} == before, killed
         assert told[later] >= before[wide] + 800
         before = told
-    # What ends early lets all move up, in their order.
+    # After an early end all jobs move up in order.
     gate.open("short")
     gate.open("first")
     site.running(wide)

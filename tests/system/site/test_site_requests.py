@@ -1,4 +1,4 @@
-"""Memory and GPUs on a real site: given once, given back, enforced, explained."""
+"""Memory and GPUs on a real site: one owner at a time, released, enforced, explained."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def site(shared: LiveSite) -> Iterator[LiveSite]:
 
 
 def seen(site: LiveSite, job_id: str) -> str:
-    """What the job says of its GPUs."""
+    """Output of the job about its GPUs."""
     file = site.work / f"wattfold-{job_id}.out"
     return wait_until("its GPUs", lambda: file.read_text()).strip()
 
@@ -54,8 +54,8 @@ def test_a_job_waits_for_memory_and_says_so(site: LiveSite) -> None:
     options = ("--memory", "200M", "--features", "big", "--due", "+1h", "--weight", "2")
     waits = site.wattfold("submit", *options, "--", "sleep", "1000").stdout.strip()
     reason = "needs 200 MiB of memory on a node: 112 MiB free on n0"
-    wait_until("a reason", lambda: site.job(waits).reason == reason)
-    assert f"Waits: {reason}." in site.wattfold("explain", waits).stdout
+    wait_until("a reason", lambda: reason in site.job(waits).reason)
+    assert f"It {reason}." in site.wattfold("explain", waits).stdout
     sheet = site.wattfold("show", waits).stdout
     assert "200.0 MiB of memory; features big" in sheet
     assert "memory 112.0 MiB of 512.0 MiB free, limits: watched" in site.wattfold("nodes").stdout

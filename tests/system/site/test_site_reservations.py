@@ -1,4 +1,4 @@
-"""Windows and pre-emption on a real site: real programs, real commands."""
+"""Maintenance windows and preemption on a real site: real programs, real commands."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def reserve(site: LiveSite, *arguments: str) -> pb.Reservation:
 
 
 def said(site: LiveSite, job_id: str, line: str) -> None:
-    """Waits for a line of a job's output."""
+    """Wait for a line of a job's output."""
     path = site.work / f"wattfold-{job_id}.out"
     wait_until(f"{line!r} of {job_id}", lambda: path.exists() and line in path.read_text())
 

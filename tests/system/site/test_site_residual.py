@@ -1,4 +1,4 @@
-"""Work on cores that a job has lost, from its threads to the commands of people."""
+"""Work on cores that a job has lost, from its threads to the output of commands."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from system.site.live_site import CPUS, LiveSite, wait_until
 
 from wattfold.v1 import coordinator_pb2 as pb
 
-# Works on every core of the node, whatever it is told.
+# Works on every core of the node and ignores its mask.
 STRAY = """
 import os, sys, threading, time
 def stray(cpu):
@@ -51,13 +51,13 @@ def test_residual_work_is_shown_where_it_is_and_of_whom(site: LiveSite) -> None:
     assert node.sockets >= 1
     assert node.power_source == "zones"
     assert site.shown(stray)["residual"][0]["cpu"] == lost
-    assert "above the threshold" in site.wattfold("show", stray).stdout
+    assert "above the threshold" in " ".join(site.wattfold("show", stray).stdout.split())
     assert f"{stray} has residual work on CPUs {lost}" in site.wattfold("nodes").stdout
     log = (site.logs / "coordinator.log").read_text()
     assert f"event=residual_alarm node=n0 job={stray}" in log
     site.client.cancel(stray)
     ended = site.ended(stray)
-    # What it used is in the journal now.
+    # Its CPU time is in the journal now.
     assert ended.residual_cpu_ns >= job.residual_cpu_ns
     assert ended.core_ns >= job.core_ns
     assert ended.idle_energy_uj > 0

@@ -1,4 +1,4 @@
-"""A malleable team shrinks for a newcomer and expands again, as the kernel and its shim show it."""
+"""A malleable team shrinks for a newcomer and expands again, according to kernel and shim."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from wattfold.v1 import coordinator_pb2 as pb
 
 BUSY_NS = 3_000_000
 SAMPLE_S = 0.003
-# A team cannot show itself while it is stopped: slow enough for two cores, fast enough to watch.
+# A stopped team reports no size: the speed suits two cores and the checks.
 NODE = {"nodes": 1, "cpu_share": 0.8}
 
 
 @pytest.fixture(scope="module", params=["auto", "signals"])
 def shared(request: pytest.FixtureRequest, start_site: Callable[..., LiveSite]) -> LiveSite:
-    """With the mechanisms of root and with those of an ordinary account."""
+    """With the mechanisms of root, and with those of an ordinary account."""
     masks = {"auto": "auto", "signals": "affinity"}[request.param]
     return start_site(agent=f'masks = "{masks}"', throttle=request.param, **NODE)
 
@@ -53,7 +53,7 @@ class MaskWatch:
     def _run(self) -> None:
         first, second = self._pids
         while not self._stop.wait(SAMPLE_S):
-            # Two processes cannot be read at once: what the first holds before and after counts.
+            # Two processes cannot be read at once: the first is read before and after the second.
             before, other, after = _masks(first), _masks(second), _masks(first)
             self.samples += 1
             if before & other & after:
@@ -101,12 +101,12 @@ def test_a_team_shrinks_and_expands(site: LiveSite, program: str, arguments: lis
     shown = site.shown(job_id)
     assert shown["resizes"] == 2
     assert not shown["confined"]
-    # The same process all along.
+    # The same process all the time.
     assert site.pid(job_id) == pid
 
 
 def reach(site: LiveSite, job_id: str, pid: int, size: int) -> None:
-    """Waits until coordinator, kernel, shim and the threads themselves agree on the size."""
+    """Wait until coordinator, kernel, shim and the threads themselves agree on the size."""
     wait_until(f"{size} cores", lambda: _held(site, job_id) == size)
     wait_until("the kernel's mask", lambda: len(_masks(pid)) == size)
     wait_until("the team", lambda: site.shown(job_id)["team_size"] == size)

@@ -1,4 +1,4 @@
-"""Jobs that go on at another size by being started again, with real programs on a real site."""
+"""Jobs that change their size by a restart, with real programs on a real site."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ if not rank:
 
 
 def undisturbed() -> str:
-    """What the program above comes to, whatever happens to it."""
+    """The result of the program above, whatever happens to it."""
     value = b""
     for _ in range(STEPS):
         value = hashlib.sha256(value).digest()
@@ -94,7 +94,7 @@ class Runs:
         return [int(line.rpartition(" ")[2]) for line in self.starts(attempt)]
 
     def runs(self, attempt: int, size: int) -> pb.Job:
-        """Waits until all processes of an attempt have begun."""
+        """Wait until all processes of an attempt have begun."""
         wait_until(f"attempt {attempt}", lambda: len(self.starts(attempt)) == size)
         job = self.site.running(self.job_id)
         assert (job.attempt, job.size, len(job.shares)) == (attempt, size, size)
@@ -188,7 +188,7 @@ def test_agents_and_coordinator_die_in_the_middle_of_it(site: LiveSite, tmp_path
     site.start_agent(0)
     site.restart_coordinator()
     runs.runs(2, 1)
-    # An orderly stop, while the attempt ends.
+    # An orderly stop while the attempt ends.
     runs.resize(3)
     site.coordinator.send_signal(signal.SIGTERM)
     site.coordinator.wait()
@@ -204,7 +204,7 @@ def test_agents_and_coordinator_die_in_the_middle_of_it(site: LiveSite, tmp_path
 
 
 def test_a_job_on_cores_is_restarted_on_another_node(site: LiveSite, tmp_path: Path) -> None:
-    """Its own node has no second core for it."""
+    """Its own node has no second core for the job."""
     holds = site.submit(["/bin/sleep", "600"])
     site.running(holds)
     began = tmp_path / "began"

@@ -11,8 +11,8 @@ from system.site.live_site import EXAMPLES, SHIM
 
 from wattfold.coordinator.demo.runner import Interruption
 from wattfold.coordinator.demo.sharing import Extent, Trial
-from wattfold.coordinator.simulation.experiments.slowdown_driven.measured import load
-from wattfold.coordinator.simulation.experiments.slowdown_driven.measured_claims import (
+from wattfold.simulator.papers.slowdown_driven.measured import load
+from wattfold.simulator.papers.slowdown_driven.measured_claims import (
     SHARED,
     STATIC,
 )

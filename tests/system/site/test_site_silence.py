@@ -1,17 +1,17 @@
-"""An agent that hangs, for longer than its lease, and comes back."""
+"""An agent that hangs for longer than its lease and returns."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 import pytest
+from system.site.gate import Gate
 from system.site.live_site import (
     EXAMPLES,
     FLOORS_W,
     IDLE_W,
     SIGCONT,
     SIGSTOP,
-    Gate,
     LiveSite,
     uw,
     wait_until,
@@ -41,14 +41,14 @@ def test_a_hanging_agent(site: LiveSite, tmp_path_factory: pytest.TempPathFactor
     site.agent(index).send_signal(SIGSTOP)
     try:
         wait_until("silent", lambda: site.node(index).state == pb.NODE_STATE_SILENT)
-        # Until its lease has surely ended it is charged with what it held.
+        # Until its lease has certainly ended, it is charged with its earlier power.
         assert site.node(index).committed_uw == held_uw
         site.wattfold("explain", spinning[0])
         assert site.job(spinning[0]).state == pb.JOB_STATE_RUNNING
         wait_until("down", lambda: site.node(index).state == pb.NODE_STATE_DOWN)
         # One averaging window later only the floor counts.
         wait_until("floor", lambda: site.node(index).committed_uw == uw(FLOORS_W))
-        # The other node works on: its job ends, another one runs there and nowhere else.
+        # The other node keeps working: its job ends, and another job starts there and nowhere else.
         site.client.cancel(spinning[1])
         site.ended(spinning[1])
         other = site.submit(gate.line("other"))

@@ -1,7 +1,7 @@
-"""The real service shares whole nodes as a simulated pool: who starts when, and beside whom.
+"""The real service shares whole nodes as a simulated pool does: the same starts and mates.
 
-The script of `test_site_decisions`, whose jobs lend and borrow, is played on a real site. What the
-journal then says of each planning round is told to the queue that decides in simulations.
+The script of `test_site_decisions`, whose jobs lend and borrow, runs on a real site. The journal's
+events of each planning round are then passed to the queue that decides in simulations.
 """
 
 from __future__ import annotations
@@ -15,32 +15,38 @@ from system.site.live_site import CPUS, LiveSite
 from system.site.test_site_decisions import NODES, Play
 
 from wattfold.contract.ids import JobId
-from wattfold.coordinator.adapters.journal import Journal
+from wattfold.coordinator.adapters.journal.journal import Journal
 from wattfold.coordinator.cli.site.maintenance import JOURNAL
-from wattfold.coordinator.core import actions as act
-from wattfold.coordinator.core import events as ev
 from wattfold.coordinator.core.machine import CoordinatorCore
-from wattfold.coordinator.policies.slowdown_driven_queue import SlowdownQueue
-from wattfold.coordinator.policies.slowdown_driven_rules import Sharing, SharingRules
+from wattfold.coordinator.core.model import actions as act
+from wattfold.coordinator.core.model import events as ev
+from wattfold.coordinator.policies.slowdown_driven.queue import SlowdownQueue
+from wattfold.coordinator.policies.slowdown_driven.rules import NodeSharing, SharingRules
 from wattfold.v1 import common_pb2
 from wattfold.v1 import coordinator_pb2 as pb
 
 
 class Began(NamedTuple):
-    """A start, and the mates beside whom."""
+    """A start, and the mates whose nodes it shares."""
 
     job_id: str
     mates: frozenset[str]
 
 
 class Replay:
-    """Tells a queue of a pool what each round of a journal knew; notes what both started."""
+    """Passes the events of each round of a journal to a queue of a pool; records the starts of
+    both.
+    """
 
     def __init__(self) -> None:
         self.served: list[Began] = []
         self.pooled: list[Began] = []
         self._queue = SlowdownQueue(
-            NODES, len(CPUS), lambda _: Sharing(True, True), SharingRules(), kills_at_limit=False
+            NODES,
+            len(CPUS),
+            lambda _: NodeSharing(True, True),
+            SharingRules(),
+            kills_at_limit=False,
         )
         self._names: list[JobId] = []
         self._fresh: list[ev.JobSubmitted] = []
@@ -71,7 +77,7 @@ class Replay:
             if len(share.cpus) < len(CPUS)
         }
         for one in event.starts:
-            # One that was accepted and has no process yet is in the next plan as well.
+            # An accepted job without a process is in the next plan as well.
             if one.job_id not in self._begun:
                 self._begun.add(one.job_id)
                 parts = [share for share in one.shares if len(share.cpus) < len(CPUS)]

@@ -1,4 +1,4 @@
-"""A job that would wait runs beside a mate: OpenMP programs, sizes as the kernel tells them."""
+"""A waiting job shares a node with a mate: OpenMP programs, with sizes read from the kernel."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def site(shared: LiveSite) -> Iterator[LiveSite]:
 
 
 def team(site: LiveSite, time_s: float, size_min: int = 1) -> str:
-    """A program that goes on until it is cancelled, whose user says it takes so long."""
+    """A program that runs until it is cancelled, with this estimate of its user."""
     return site.submit(
         [str(EXAMPLES / "compute"), "100000000"],
         kind=pb.JOB_KIND_MALLEABLE,
@@ -44,7 +44,7 @@ def mask(pid: int) -> CpuSet:
 
 
 def sized(site: LiveSite, job_id: str, pid: int, size: int) -> None:
-    """Waits until coordinator, kernel and team agree on a size."""
+    """Wait until coordinator, kernel and team agree on a size."""
     wait_until("its cores", lambda: _held(site, job_id) == size)
     wait_until("the kernel's mask", lambda: len(mask(pid)) == size)
     wait_until("the team", lambda: site.shown(job_id)["team_size"] == size)

@@ -1,4 +1,4 @@
-"""Jobs on whole nodes lend cores of all of them: real programs, masks as the kernel tells them."""
+"""Jobs on whole nodes lend cores of all of them: real programs, with masks from the kernel."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def programs(site: LiveSite, job_id: str, name: str = "compute") -> dict[str, li
             process = psutil.Process(pid)
             told = process.environ()
             if process.name() == name and told.get("WATTFOLD_JOB_ID") == job_id:
-                # Its agent's socket lies in the folder of its node.
+                # The socket of its agent is in the folder of its node.
                 node = told["WATTFOLD_SHIM_ENDPOINT"].partition(f"{site.folder}/")[2]
                 found.setdefault(node.partition("/")[0], []).append(pid)
         except psutil.Error:
@@ -69,7 +69,7 @@ def programs(site: LiveSite, job_id: str, name: str = "compute") -> dict[str, li
 
 
 def masks(pids: list[int]) -> CpuSet:
-    """Cores that any thread of these may run on."""
+    """Cores that any thread of these processes may run on."""
     found = CpuSet()
     for pid in pids:
         for one in thread_masks(pid).values():
@@ -78,7 +78,7 @@ def masks(pids: list[int]) -> CpuSet:
 
 
 def on_cores(site: LiveSite, job_id: str, sizes: dict[str, int], name: str = "compute") -> None:
-    """Waits until coordinator and kernel agree on so many cores of each node."""
+    """Wait until coordinator and kernel agree on this number of cores of each node."""
 
     def told() -> bool:
         shares = site.job(job_id).shares
@@ -93,7 +93,7 @@ def on_cores(site: LiveSite, job_id: str, sizes: dict[str, int], name: str = "co
 
 
 def apart(site: LiveSite, *jobs: str, name: str = "compute") -> None:
-    """No two jobs may run on one core of a node."""
+    """Check that no two jobs may run on one core of a node."""
     for node in ("n0", "n1"):
         seen = CpuSet()
         for job_id in jobs:
@@ -103,7 +103,7 @@ def apart(site: LiveSite, *jobs: str, name: str = "compute") -> None:
 
 
 def charged(site: LiveSite) -> None:
-    """The sum never above the budget, as the ledger has it now."""
+    """Check that the sum in the ledger never exceeds the budget."""
     power = site.client.power()
     assert power.committed_uw <= power.budget_uw
 
@@ -245,7 +245,7 @@ def test_mpi_with_openmp_over_two_nodes_lends_and_borrows(site: LiveSite) -> Non
 
 
 def test_a_node_that_is_lost_while_shared(start_site: Callable[..., LiveSite]) -> None:
-    """Its agent is gone: what runs there stays, and nobody else is put there."""
+    """Its agent is gone: its processes stay, and no other job is placed there."""
     site = start_site(nodes=2, policy="slowdown-driven", cpu_share=0.4)
     owner = whole(site, 2, 3600)
     on_cores(site, owner, BOTH)

@@ -1,4 +1,4 @@
-"""Of two mates the one that loses less lends: real OpenMP programs, as their shims tell."""
+"""The mate that loses less lends: real OpenMP programs, with speeds reported by their shims."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ pytestmark = [
     pytest.mark.skipif(len(CPUS) < 2, reason="a mate needs a core to lend and one to keep"),
 ]
 SCALES, WAITS = "0", "50"
-"""Milliseconds that a program waits in each step, beside about one of work."""
+"""Milliseconds that a program waits in each step, in addition to about 1 ms of work."""
 
 
 @pytest.fixture(scope="module")
@@ -31,11 +31,11 @@ def site(shared: LiveSite) -> Iterator[LiveSite]:
 
 
 def program(site: LiveSite, time_s: float, waits_ms: str, app: str) -> str:
-    """One that reports its progress, until it is cancelled."""
+    """A program that reports its progress until it is cancelled."""
     return site.submit(
         [str(EXAMPLES / "progress"), "100000000", waits_ms],
         app=app,
-        # Threads that wait must not use up what the node's cap leaves of its cores.
+        # Waiting threads must not use up the CPU time that the node's cap allows.
         env={"PATH": os.environ["PATH"], MARK: str(site.folder), "OMP_WAIT_POLICY": "passive"},
         kind=pb.JOB_KIND_MALLEABLE,
         size_min=1,
@@ -54,7 +54,7 @@ def node(site: LiveSite, job_id: str) -> str:
 
 
 def test_who_loses_less_lends_once_that_was_seen(site: LiveSite) -> None:
-    # By their users' words the second, a little longer, is slowed less by the same guest.
+    # By the users' estimates, the second, longer mate is slowed less by the same guest.
     mates = [
         program(site, 36_000, WAITS, "mate-waits"),
         program(site, 40_000, SCALES, "mate-scales"),

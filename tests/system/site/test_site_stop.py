@@ -1,4 +1,4 @@
-"""An orderly stop: exit 0, no sockets, no processes, and on request the limits of before."""
+"""An orderly stop: exit 0, no sockets, no processes, and on request the original limits."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def zone(site: LiveSite, index: int, name: str) -> Path:
 
 
 def write_limits(site: LiveSite, **limits_w: float) -> None:
-    """What another tool has set before our agents come."""
+    """Set limits as another tool would before our agents start."""
     for index in range(2):
         for name, limit_w in limits_w.items():
             path = zone(site, index, name) / "constraint_0_power_limit_uw"
@@ -44,6 +44,16 @@ def stop_all(site: LiveSite, number: signal.Signals) -> None:
         assert not (site.agent_socket(index).parent / "shims").exists()
 
 
+def come_back(site: LiveSite) -> None:
+    """Starts all that was stopped, on nodes whose limits another tool has changed."""
+    write_limits(site, package=40.0, dram=4.0)
+    for index in range(2):
+        site.start_agent(index)
+    site.restart_coordinator()
+    for index in range(2):
+        wait_until("up", lambda index=index: site.node(index).state == pb.NODE_STATE_UP)
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_nothing_is_left(site: LiveSite, number: signal.Signals) -> None:
     jobs = [
@@ -58,19 +68,16 @@ def test_nothing_is_left(site: LiveSite, number: signal.Signals) -> None:
     wait_until("all processes have ended", lambda: not site.processes())
     after = [site.limits_uw(index) for index in range(2)]
     assert after != before
-    write_limits(site, package=40.0, dram=4.0)
-    for index in range(2):
-        site.start_agent(index)
-    site.restart_coordinator()
+    come_back(site)
     for job_id in jobs:
         job = site.ended(job_id)
         assert (job.state, job.exit_code) == (pb.JOB_STATE_FAILED, 128 + 15)
-    for index in range(2):
-        wait_until("up", lambda index=index: site.node(index).state == pb.NODE_STATE_UP)
 
 
 def test_the_limits_of_before_come_back_after_a_crash(site: LiveSite) -> None:
-    """The test before left limits of 40 W and 4 W; capped zones are not taken for those."""
+    """Capped zones are not taken for limits of before."""
+    stop_all(site, signal.SIGTERM)
+    come_back(site)
     job_id = site.submit([str(EXAMPLES / "compute"), "10000000"])
     site.running(job_id)
     pid = site.pid(job_id)
@@ -83,9 +90,7 @@ def test_the_limits_of_before_come_back_after_a_crash(site: LiveSite) -> None:
     wait_pid_gone(pid)
     for index in range(2):
         assert site.limits_uw(index) == {"package": 40_000_000, "dram": 4_000_000}
-    for index in range(2):
-        site.start_agent(index)
-    site.restart_coordinator()
+    come_back(site)
 
 
 def test_a_job_that_does_not_want_to_end(site: LiveSite) -> None:
@@ -96,3 +101,4 @@ def test_a_job_that_does_not_want_to_end(site: LiveSite) -> None:
     assert site.ended(job_id).state == pb.JOB_STATE_CANCELLED
     stop_all(site, signal.SIGTERM)
     wait_until("all processes have ended", lambda: not site.processes())
+    come_back(site)

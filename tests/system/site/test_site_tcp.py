@@ -1,4 +1,4 @@
-"""Coordinator and agent on TCP: without the right token nobody gets in."""
+"""Coordinator and agent on TCP: a connection needs the right token."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ def token_file(folder: Path, name: str, text: str, mode: int = 0o600) -> Path:
 
 
 def account() -> pwd.struct_passwd:
-    """Of whoever has the token: never root by accident."""
+    """Account of the holder of the token: never root by accident."""
     return pwd.getpwnam("nobody") if os.geteuid() == 0 else pwd.getpwuid(os.geteuid())
 
 
 @pytest.fixture(scope="module")
 def tcp(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path]]:
-    """A coordinator and an agent on TCP; the coordinator's address and folder."""
+    """A coordinator and an agent on TCP; yields the coordinator's address and folder."""
     folder = tmp_path_factory.mktemp("tcp")
     own, agents = token_file(folder, "token", TOKEN), token_file(folder, "agents", AGENT_TOKEN)
     listen, node = f"127.0.0.1:{free_port()}", f"127.0.0.1:{free_port()}"

@@ -1,4 +1,4 @@
-"""Trainings on a real site: put back, killed and measured, they come to what they would have."""
+"""Training jobs on a real site keep their result if they are requeued, killed and measured."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def site(shared: LiveSite) -> Iterator[LiveSite]:
 
 
 def submit(site: LiveSite, *options: str, command: Sequence[str]) -> str:
-    """A training as its users submit it."""
+    """Submit a training job as its users do."""
     words = ("--gpus", "1", "--due", "2h", "--weight", "3", "--resize", "restart", *options)
     threads = ("--env", "OPENBLAS_NUM_THREADS=1")
     return site.wattfold("submit", *words, *threads, "--", *command).stdout.strip()
@@ -45,7 +45,7 @@ def saved(site: LiveSite, job_id: str, at_least: int) -> pb.Job:
 
 
 def history(site: LiveSite, job_id: str) -> list[dict[str, str]]:
-    """The report beside the snapshot."""
+    """The epoch report in the snapshot folder."""
     text = (site.work / f"wattfold-{job_id}.snapshot" / "epochs").read_text()
     return [dict(word.split("=") for word in line.split()) for line in text.splitlines()]
 
@@ -65,7 +65,7 @@ def test_put_back_and_killed_it_comes_to_the_same(site: LiveSite, tmp_path: Path
     assert job.done >= 3 / EPOCHS - 1e-9, "what its snapshot holds, and what it does since"
     gate.write_text("6")
     saved(site, job_id, 6)
-    # By force, with the keeper: nobody has seen how it ended.
+    # By force, with the keeper, so that no process has seen its end.
     lose(site.pid(job_id))
     wait_until("attempt 3", lambda: site.job(job_id).attempt == 3)
     assert site.job(job_id).epochs_saved == 6

@@ -1,4 +1,4 @@
-"""Jobs of units on a real site: on parts of two nodes, each with what its units have there."""
+"""Jobs of units on a real site: on parts of two nodes, with the resources of the units there."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def site(shared: LiveSite) -> Iterator[LiveSite]:
 
 
 def told(site: LiveSite, job_id: str, rank: int) -> list[str]:
-    """Its rank, its tasks, threads of each and its GPUs there, as a process of the job says."""
+    """Rank, tasks, threads per task and GPUs, as reported by a process of the job."""
     file = site.work / f"told.{job_id}.{rank}"
     return wait_until("its word", lambda: file.exists() and file.read_text().split())
 

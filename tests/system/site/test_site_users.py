@@ -1,4 +1,4 @@
-"""Several accounts on one site of root: whose a job is, as what it runs, and who may touch it."""
+"""Several accounts on one site of root: owners of jobs, accounts of processes, permissions."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root may become 
 
 
 class OpenSite(LiveSite):
-    """A site that everybody on this machine may use."""
+    """A site that every account of this machine may use."""
 
-    def start_coordinator(self) -> None:
+    def start_coordinator(self, *more: str) -> None:
         self.folder.chmod(0o711)
         head = self.folder / "head"
         head.mkdir(mode=0o711, exist_ok=True)
-        super().start_coordinator()
+        super().start_coordinator(*more)
 
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OpenSite]:
     if not built() or len(CPUS) < 2:
         pytest.skip("needs the example programs (scripts/build_shims) and two CPUs")
-    # The kernel's group of a process, as the site's own: no account of this machine is in it.
+    # The kernel's group of a process, as the site's group: no account of this machine is in it.
     plan = site_plan(nodes=1, coordinator='socket_mode = "0666"\noperators = "staff"')
     with OpenSite(plan, tmp_path_factory.mktemp("site") / "logs") as running:
         yield running
@@ -49,7 +49,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OpenSite]:
 
 @pytest.fixture
 def home() -> Iterator[Path]:
-    """A folder of the owner's that others may enter."""
+    """A folder of the owner that other accounts may enter."""
     made = Path(tempfile.mkdtemp(prefix="wf-home-"))
     os.chown(made, OWNER.pw_uid, OWNER.pw_gid)
     made.chmod(0o755)
@@ -58,7 +58,7 @@ def home() -> Iterator[Path]:
 
 
 def as_account(account: pwd.struct_passwd, site: LiveSite, *arguments: str, **shell: Any) -> str:
-    """What a command prints for an account, which must be done for it."""
+    """Return the output of a command under an account, which must succeed."""
     code, text = asyncio.run(ask(account.pw_uid, site.address, *arguments, **shell))
     assert code == 0, text
     return text.strip()
@@ -83,7 +83,7 @@ def ended(site: LiveSite, job_id: str, state: pb.JobState = pb.JOB_STATE_COMPLET
 
 @pytest.fixture
 def running(site: LiveSite, home: Path) -> Iterator[str]:
-    """A job of the owner that runs until it is cancelled, with a secret in all places."""
+    """A job of the owner that runs until it is cancelled, with a secret in all fields."""
     job_id = submit(site, home, "/bin/sh", "-c", f"exec sleep 1000; : {SECRET}", umask="0077")
     site.running(job_id)
     yield job_id
@@ -91,7 +91,23 @@ def running(site: LiveSite, home: Path) -> Iterator[str]:
     site.ended(job_id)
 
 
-# As what it runs.
+def test_a_job_may_wait_for_a_job_of_another_account(
+    site: LiveSite, running: str, tmp_path: Path
+) -> None:
+    words = ("submit", "--cwd", "/", "--output", "/dev/null", "--error", "/dev/null")
+    waits = as_account(OTHER, site, *words, "--after", f"any:{running}", "--", "true")
+    shown = json.loads(as_account(OTHER, site, "--json", "show", waits))
+    assert shown["reason"] == f"waits for the end of job {running}"
+    assert [one["job_id"] for one in shown["after"]] == [running]
+    others = json.loads(as_account(OWNER, site, "--json", "show", waits))
+    assert (others["reason"], others.get("after", [])) == (shown["reason"], [])
+    site.client.cancel(running)
+    job = ended(site, waits)
+    assert job.user == OTHER.pw_name
+    assert job.started_at_s >= site.job(running).ended_at_s
+
+
+# Account of the processes of a job.
 
 
 def test_a_job_is_of_the_account_that_the_kernel_names_and_runs_as_it(
@@ -116,7 +132,7 @@ def test_a_job_is_of_the_account_that_the_kernel_names_and_runs_as_it(
 
 
 def with_groups() -> pwd.struct_passwd | None:
-    """An account of this machine that is in a group beside its own."""
+    """An account of this machine that is in a group in addition to its own."""
     for account in pwd.getpwall():
         if account.pw_uid and len(os.getgrouplist(account.pw_name, account.pw_gid)) > 1:
             return account
@@ -176,7 +192,7 @@ def test_a_job_of_root_runs_where_root_asks(site: LiveSite) -> None:
     assert (site.work / f"wattfold-{job_id}.out").read_text() == "0\n"
 
 
-# Who may touch it.
+# Permissions.
 
 
 @pytest.mark.parametrize(
@@ -254,7 +270,8 @@ def test_what_touches_everybody_is_for_operators(
     assert what in refused(OWNER, site, *command)
     assert site.client.power().budget_uw == 1_000_000_000
     entries = json.loads(as_account(OWNER, site, "--json", "audit"))["entries"]
-    assert entries[-1]["outcome"] == "refused"
+    # Calls that only read are not in the trail.
+    assert command[0] == "audit" or entries[-1]["outcome"] == "refused"
     assert {entry["uid"] for entry in entries} == {OWNER.pw_uid}
 
 
@@ -317,3 +334,30 @@ def test_the_socket_is_as_it_was_asked_for(site: LiveSite) -> None:
     assert site.coordinator_socket.stat().st_mode & 0o777 == 0o666
     with socket.socket(socket.AF_UNIX) as end:
         end.connect(str(site.coordinator_socket))
+
+
+# A job in the hands of its owner.
+
+
+def test_output_signals_and_changes_are_for_the_owner_and_operators(
+    site: LiveSite, home: Path
+) -> None:
+    ready = 'trap "echo told" USR1; echo ready; while :; do sleep 0.05; done'
+    command = ("submit", "--cwd", str(home), "--time", "1h", "--", "/bin/sh", "-c", ready)
+    job_id = as_account(OWNER, site, *command)
+    wait_until("output", lambda: as_account(OWNER, site, "logs", job_id) == "ready")
+    for words in (("logs", job_id), ("signal", job_id, "USR1"), ("modify", job_id, "--name", "x")):
+        told = refused(OTHER, site, *words)
+        assert f"job {job_id} belongs to {OWNER.pw_name}" in told
+    as_account(OWNER, site, "signal", job_id, "USR1")
+    wait_until("signal", lambda: "told" in as_account(OWNER, site, "logs", job_id))
+    assert site.wattfold("logs", job_id).stdout == "ready\ntold\n"
+    changed = as_account(OWNER, site, "modify", job_id, "--time", "30m", "--priority", "0.5")
+    assert f"{job_id} time limit 3600 s -> 1800 s" in changed
+    code, told = asyncio.run(ask(OWNER.pw_uid, site.address, "modify", job_id, "--time", "2h"))
+    assert code == 1
+    assert "can be raised (to 7200 s) only by operators" in told
+    site.wattfold("modify", job_id, "--time", "2h")
+    assert site.job(job_id).spec.limit_ns == 7200 * 10**9
+    site.client.cancel(job_id)
+    site.ended(job_id)

@@ -1,7 +1,7 @@
-"""docs/tutorial.md is followed to the letter in one shell, and its output compared.
+"""The steps of docs/tutorial.md in one shell, with their output compared.
 
-Only `scripts/setup` and the activation of its environment are left out: the tests run in it. Times
-and powers vary with the machine, so numbers are compared in lines of the budget only.
+Only `scripts/setup` and the activation of its environment are omitted, because the tests run in it.
+Times and powers vary with the machine, so numbers are compared only in lines of the budget.
 """
 
 from __future__ import annotations
@@ -27,25 +27,25 @@ PAGE = (ROOT / "docs" / "tutorial.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```(sh|text)\n(.*?)^```", PAGE, re.S | re.M)
 LEFT_OUT = ("scripts/setup\n", ". .venv/bin/activate\n")
 ONCE = ("wattfold submit", "wattfold budget set", "wattfold cancel")
-"""Commands that change something; commands that only look are repeated until they show it."""
+"""Commands that change state; other commands are repeated until their output matches."""
 DEADLINE_S = 60.0
 PACE_S = 0.2
 DONE = "tutorial-step-done"
-_DURATION = re.compile(r"\b(?:\d+(?:\.\d+)?(?:ms|d|h|m|s))+\b|\d\d:\d\d:\d\d")
+_DURATION = re.compile(r"\b(?:\d+(?:\.\d+)?(?:ms|d|h|m|s))+\b|\d\d:\d\d:\d\d[+-]\d\d:\d\d")
 _BAR = re.compile(r"[▏▎▍▌▋▊▉█·]+")
 _NUMBER = re.compile(r"\d+(?:\.\d+)?")
 _EXACT = re.compile(r"\s*(?:budget|floor)\b")
 
 
 def shape(line: str) -> str:
-    """A line of output without what varies."""
+    """A line of output without its variable parts."""
     if not _EXACT.match(line):
         line = _NUMBER.sub("N", _DURATION.sub("TIME", line))
     return " ".join(_BAR.sub("BAR", line).split())
 
 
 def agrees(shown: str, expected: str) -> bool:
-    """Whether the output is that of the page, in which a line of `...` stands for any lines."""
+    """Whether the output matches the page, in which a line of `...` stands for any lines."""
     parts = [
         "(?:.*\n)*?" if line.strip() == "..." else re.escape(shape(line)) + "\n"
         for line in expected.splitlines()
@@ -55,7 +55,7 @@ def agrees(shown: str, expected: str) -> bool:
 
 
 class Shell:
-    """One shell for the whole session. ``lines``: output of the shell and its children."""
+    """A shell for the whole session. ``lines``: output of the shell and its children."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -81,7 +81,7 @@ class Shell:
                 self._changed.notify_all()
 
     def run(self, command: str) -> tuple[int, str]:
-        """The exit status of a command and what it printed."""
+        """Run a command; return its exit status and its output."""
         start = len(self.lines)
         assert self._process.stdin
         self._process.stdin.write(f"{command}\necho {DONE} $?\n")
@@ -92,7 +92,7 @@ class Shell:
         return int(status.split()[1]), "".join(lines)
 
     def wait_for(self, pattern: str, start: int, times: int = 1) -> None:
-        """Waits until so many lines from a place on begin like this."""
+        """Wait until ``count`` lines from a position on begin with this text."""
         with self._changed:
             assert self._changed.wait_for(
                 lambda: sum(bool(re.match(pattern, x)) for x in self.lines[start:]) >= times,
@@ -100,11 +100,11 @@ class Shell:
             ), f"no {pattern!r} in {self.lines[start:]}"
 
     def processes(self) -> list[int]:
-        """All processes of the session, with those that have left the shell."""
+        """All processes of the session, including those that have left the shell."""
         return [pid for pid in processes_of(self._folder) if pid != self._process.pid]
 
     def close(self) -> None:
-        """Ends the shell and all processes of the session."""
+        """End the shell and all processes of the session."""
         self._process.kill()
         self._process.wait()
         while left := self.processes():
@@ -119,7 +119,7 @@ def shell() -> Iterator[Shell]:
         pytest.skip("no example programs; run scripts/build_shims")
     if not {0, 1} <= os.sched_getaffinity(0):
         pytest.skip("the node of the tutorial has CPUs 0 and 1, which are not available")
-    # Sockets have short paths, so not below the folder of the test.
+    # Sockets need short paths, so they are not below the folder of the test.
     folder = Path(tempfile.mkdtemp(prefix="wf-tutorial-"))
     shell = Shell(folder)
     yield shell
@@ -128,7 +128,7 @@ def shell() -> Iterator[Shell]:
 
 
 def steps() -> list[tuple[str, str | None]]:
-    """Each command of the page with the output that follows it."""
+    """Yield each command of the page with the output that follows it."""
     found: list[tuple[str, str | None]] = []
     for language, text in BLOCKS:
         if language == "text":
@@ -163,7 +163,7 @@ def test_the_session_is_as_the_tutorial_says(shell: Shell) -> None:
 
 
 def compare(shell: Shell, command: str, expected: str) -> None:
-    """Runs a command; one that only looks, until its output is that of the page."""
+    """Run a command; repeat a read-only command until its output is that of the page."""
     pace = threading.Event()
     until_s = time.monotonic() + DEADLINE_S
     while True:

@@ -1,4 +1,4 @@
-"""A site of two emulated nodes on this machine, and jobs with launchers of their own."""
+"""A site of two emulated nodes on this machine, and jobs with their own launchers."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def any_site(
 
 @pytest.fixture(autouse=True)
 def no_jobs_after(request: pytest.FixtureRequest) -> Iterator[None]:
-    """A test that fails does not keep the nodes from the next one."""
+    """Cancel the jobs of a failed test, so that the next test has the nodes."""
     yield
     for name in ("site", "any_site"):
         if name in request.fixturenames:

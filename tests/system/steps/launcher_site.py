@@ -1,4 +1,4 @@
-"""A live site whose jobs take both nodes and start the second one's part themselves."""
+"""A live site whose jobs have both nodes and start the second node's part themselves."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ LAUNCHER_ENV = {
 
 
 class LauncherSite(LiveSite):
-    """Submits launchers and reads what they wrote."""
+    """Submits launchers and reads their output."""
 
     def launch(self, script: str, tasks: int = 1, **env: str) -> str:
-        """A line of shell as the launcher of a job on both nodes; $RSH is its remote shell."""
+        """Submit a shell line as the launcher of a job on both nodes; $RSH is its remote shell."""
         variables = {"PATH": os.environ["PATH"], "HOME": str(self.work), MARK: str(self.folder)}
         return self.submit(
             ["/bin/sh", "-c", f'RSH="$CONV_RSH"; {script}'],
@@ -41,7 +41,7 @@ class LauncherSite(LiveSite):
         )
 
     def done(self, script: str, code: int = 0, **env: str) -> str:
-        """Runs a launcher to its end; what it has printed."""
+        """Run a launcher to its end; return its output."""
         job_id = self.launch(script, **env)
         job = self.ended(job_id)
         assert job.exit_code == code, (job, self.printed(job_id), self.errors(job_id))
@@ -55,7 +55,7 @@ class LauncherSite(LiveSite):
         return self._read(job_id, "err")
 
     def says(self, job_id: str, words: str) -> str:
-        """Waits until a job has printed something; all it has printed."""
+        """Wait until a job has printed a text; return all its output."""
         return wait_until(
             f"{words!r} from job {job_id}",
             lambda: text if words in (text := self.printed(job_id)) else "",
@@ -73,7 +73,7 @@ class LauncherSite(LiveSite):
         return wait_until("a step host", lambda: _only(_named(self.processes(), "wattfold-steps")))
 
     def node_processes(self, index: int) -> list[node_agent_pb2.ProcessInfo]:
-        """What the agent of a node says of its processes."""
+        """Processes reported by the agent of a node."""
         with grpc.insecure_channel(f"unix:{self.agent_socket(index)}") as channel:
             stub = node_agent_pb2_grpc.NodeAgentStub(channel)
             request = node_agent_pb2.ListProcessesRequest()
@@ -84,16 +84,16 @@ class LauncherSite(LiveSite):
         return next(p.pid for p in self.node_processes(index) if p.job_id == job_id)
 
     def marked(self, mark: str) -> list[int]:
-        """Processes of this site whose command line or environment has a word."""
+        """Processes of this site whose command line or environment contains a word."""
         own = set(self.processes())
         return [pid for pid in processes_of(Path(mark)) if pid in own]
 
     def gone(self, mark: str) -> None:
-        """Waits until no process of this site has that word any more."""
+        """Wait until no process of this site has that word any more."""
         wait_until(f"no {mark}", lambda: not self.marked(mark), DEADLINE_S)
 
     def check_end(self) -> None:
-        """Nothing of the site is left, and the budget was kept."""
+        """Check that nothing of the site is left and the budget was kept."""
         self.check_record()
         wait_until("all processes have ended", lambda: not self.processes())
 

@@ -1,4 +1,4 @@
-"""Unmodified launchers in jobs: Open MPI, MPICH and charmrun find their nodes by themselves."""
+"""Unmodified launchers in jobs: Open MPI, MPICH and charmrun find their nodes automatically."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ BOTH_NODES = {"n0", "n1"}
 
 @dataclass(frozen=True)
 class Mpi:
-    """An MPI: the program, its launcher, and how one process a node is asked for."""
+    """An MPI: the program, its launcher, and its option for one process per node."""
 
     program: Path
     launcher: str
@@ -65,7 +65,7 @@ def test_a_rank_runs_on_every_core_of_every_node(any_site: LauncherSite, mpi: Mp
 
 
 def apart(site: LauncherSite) -> dict[str, str]:
-    """Nodes told by TCP are not known to share this machine, and its shared memory."""
+    """Settings for nodes on TCP, which are not known to share this machine and its memory."""
     tcp = "steps_listen" in site.plan.nodes[0].settings
     return {"OMPI_MCA_btl": "tcp,self"} if tcp else {}
 
@@ -92,14 +92,14 @@ def test_a_rank_that_fails_there_fails_the_job_with_its_code(site: LauncherSite,
 def test_a_rank_that_is_killed_there_fails_the_job(site: LauncherSite, mpi: Mpi) -> None:
     job_id = site.launch(f"exec {mpi.launcher} {mpi.one_a_node} {mpi.program} die 1")
     job = site.ended(job_id)
-    # Open MPI tells the signal; Hydra, over more than one node, only that something failed.
+    # Open MPI reports the signal; Hydra on several nodes reports only a failure.
     assert job.state == pb.JOB_STATE_FAILED, site.errors(job_id)
     assert job.exit_code
     site.gone(mpi.program.name)
 
 
 def waiting(site: LauncherSite, mpi: Mpi) -> str:
-    """A job whose two ranks wait for ever."""
+    """A job whose two ranks wait forever."""
     job_id = site.launch(f"exec {mpi.launcher} {mpi.one_a_node} {mpi.program} wait")
     wait_until("both ranks", lambda: len(ranks(site.printed(job_id))) == 2)
     return job_id
@@ -125,7 +125,7 @@ def test_a_step_host_that_is_killed_takes_the_job_along(site: LauncherSite, mpi:
     os.kill(site.step_host(), signal.SIGKILL)
     job = site.ended(job_id)
     assert job.state == pb.JOB_STATE_FAILED
-    # Who is heard of first: the step host, or a launcher that has lost its remote shell.
+    # The first report comes from the step host, or from a launcher that lost its remote shell.
     assert (
         "the step host on n1 ended before the launcher" in job.message
         or "wattfold-rsh: the connection to n1 was lost" in site.errors(job_id)

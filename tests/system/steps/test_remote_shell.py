@@ -1,4 +1,4 @@
-"""The remote shell inside real jobs: what it carries, and that nothing outlives it or its job."""
+"""The remote shell in real jobs: transferred data, and its end with its job."""
 
 from __future__ import annotations
 
@@ -61,14 +61,14 @@ def test_input_and_output_of_any_size_pass_unchanged(any_site: LauncherSite) -> 
         "head -c 5000000 /dev/urandom > data; $RSH n1 cat < data > back;"
         " cmp data back && echo same;"
         ' $RSH n1 "head -c 3000000 /dev/zero" | wc -c;'
-        # Nobody reads all of it: the command there must not wait for ever, nor this one.
+        # The output is not fully read: neither command may wait forever.
         ' yes | $RSH n1 "head -n 1"; $RSH -n n1 "wc -c" < data; rm data back'
     )
     assert printed.split() == ["same", "3000000", "y", "0"]
 
 
 def test_output_nobody_takes_holds_the_command_up(site: LauncherSite) -> None:
-    # More than all pipes and sockets on the way hold; the command can end only when it is taken.
+    # More than all pipes and sockets in between hold, so the command ends only when it is read.
     job_id = site.launch(
         'mkfifo f; $RSH n1 "head -c 40000000 /dev/zero; touch over" > f & exec 3< f;'
         " head -c 1000 <&3 | wc -c; read _ < go; [ -e over ] || echo held; cat <&3 | wc -c;"
@@ -89,7 +89,7 @@ def test_signals_reach_the_command_there(any_site: LauncherSite) -> None:
         ' touch up; while :; do sleep 0.05; done" & p=$!; until [ -e up ]; do sleep 0.02; done;'
         " kill -$s $p; wait $p; echo $?; done; rm -f up",
     )
-    # Not SIGINT: a shell without job control has its background commands ignore it.
+    # Not SIGINT: a shell without job control starts its background commands with it ignored.
     assert printed == "got TERM\n9\ngot HUP\n9\ngot USR1\n9\n"
 
 

@@ -1,4 +1,4 @@
-"""MPI programs that go on at another number of nodes, whoever dies meanwhile."""
+"""MPI programs that resume on another number of nodes, even if processes are killed meanwhile."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ STEPS, PAUSE, ROW = 400, 300, 1000
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LauncherSite]:
-    """Three nodes, so that a job can have one, two or three."""
+    """Three nodes, so that a job can have one, two or three nodes."""
     if len(CPUS) < 2:
         pytest.skip("needs two CPUs")
     plan = replace(site_plan(nodes=3, policy="fifo-easy", cpu_share=1.0), omp_shim=None)
@@ -44,7 +44,7 @@ def chain(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def undisturbed() -> int:
-    """What the program comes to."""
+    """The result of the program."""
     value = 1
     for _ in range(STEPS):
         value = sum((value ^ at) * 2654435761 for at in range(ROW)) % 2**64
@@ -53,7 +53,7 @@ def undisturbed() -> int:
 
 def submit(site: LauncherSite, chain: Path, gate: Path, grace_s: int = 20, then: str = "") -> str:
     mpirun = f"mpirun.openmpi --map-by ppr:1:node {chain} {STEPS} {PAUSE} {gate}"
-    # The shell in between has no handler, as in scripts of people.
+    # The shell in between has no handler, as in users' scripts.
     return site.submit(
         ["/bin/sh", "-c", f"{mpirun}; code=$?; {then} exit $code"],
         env={"PATH": os.environ["PATH"], "HOME": str(site.work), MARK: str(site.folder)}
@@ -70,7 +70,7 @@ def submit(site: LauncherSite, chain: Path, gate: Path, grace_s: int = 20, then:
 
 
 def begun(site: LauncherSite, job_id: str, attempt: int, ranks: int) -> list[int]:
-    """Waits for the ranks of an attempt; from which step each attempt so far has begun."""
+    """Wait for the ranks of an attempt; return the first step of each attempt so far."""
     site.says(job_id, f"attempt {attempt}: {ranks} ranks")
     assert site.running(job_id).attempt == attempt
     return [int(step) for step in re.findall(r"ranks from (\d+)", site.printed(job_id))]
@@ -131,17 +131,17 @@ def test_it_does_so_while_agents_and_the_coordinator_are_killed(
 def test_an_order_that_an_agent_did_not_live_to_hear_is_given_to_the_next_one(
     site: LauncherSite, chain: Path, tmp_path: Path, away: int
 ) -> None:
-    # Nobody waits that long: it comes by being told again, or not at all.
+    # The grace time is too long for the test: the order must be repeated.
     job_id = submit(site, chain, tmp_path / "gate", grace_s=3600)
     begun(site, job_id, 1, 3)
-    # Stopped, it still counts as there: the order is on its way before anybody misses it.
+    # A stopped agent still counts as connected, so the order is sent before its silence is noticed.
     os.kill(site.agent(away).pid, signal.SIGSTOP)
     site.client.resize(job_id, 1)
     saved = site.work / f"wattfold-{job_id}.snapshot" / "state"
     wait_until("a snapshot, for the order on other nodes", saved.exists)
     site.kill_agent(away)
     site.start_agent(away)
-    # Not over, though its launcher has ended with success before anybody asked it where it ran.
+    # Not completed, though its launcher has ended with success before it was asked to save.
     _, step = begun(site, job_id, 2, 1)
     assert step == int(saved.read_text().split()[0]), "on from what it has saved"
     job = finish(site, job_id, tmp_path / "gate")
@@ -155,7 +155,7 @@ def test_what_was_saved_before_the_agent_of_the_launcher_looked_is_gone_on_from(
 ) -> None:
     over = tmp_path / "over"
     os.mkfifo(over)
-    # Its ranks have saved and ended before the launcher ends, and before that is told anything.
+    # Its ranks save and end before the launcher ends, and before the launcher gets the order.
     job_id = submit(site, chain, tmp_path / "gate", grace_s=3600, then=f"read _ < {over};")
     begun(site, job_id, 1, 3)
     agent = site.agent(0).pid

@@ -1,4 +1,4 @@
-"""Steps of a job of an ordinary account on an agent of root: that account gets in, no other."""
+"""Steps of a job of an ordinary account on an agent of root: only that account gets in."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CPUS = sorted(os.sched_getaffinity(0))[:2]
 
 
 class OpenAgent(AgentProcess):
-    """An agent of root that other accounts could run as well, as on a cluster."""
+    """An agent of root that other accounts could also run, as on a cluster."""
 
     readable_by = OWNER
 
@@ -47,7 +47,7 @@ def node(installed: Installation) -> Iterator[AgentProcess]:
 
 
 def take_steps(node: AgentProcess, job: str = "j", **fields: object) -> pb.LaunchResponse:
-    """Has the node take the steps of a job of nobody that runs on n0."""
+    """Let the node take the steps of a job of the account `nobody` that runs on n0."""
     address = node.stub.GetInventory(pb.GetInventoryRequest(), timeout=240).steps_address
     nodes = [
         pb.StepNode(node_id="n0", cpus=1),
@@ -68,7 +68,7 @@ def shell(
     key: bytes = KEY,
     wait_s: str = "2",
 ) -> subprocess.CompletedProcess[str]:
-    """The remote shell as an account, with what that account says of the job."""
+    """The remote shell under an account, with the job variables of that account."""
     folder = node.root / f"folder-{uid}"
     folder.mkdir(exist_ok=True)
     address = node.stub.GetInventory(pb.GetInventoryRequest(), timeout=240).steps_address
@@ -143,7 +143,7 @@ def test_the_folder_of_the_job_is_for_its_account_to_read_and_for_no_other(
     folder = node.root / "run/steps/j"
     assert run_as(OWNER, f"cat {folder}/key") == (0, KEY.decode())
     assert "n0" in run_as(OWNER, f"ls {folder} > /dev/null && cat {folder}/nodes")[1]
-    # The agent connects and removes as root: nothing of the account may lie in its way.
+    # The agent connects and removes as root: no file of the account may block it.
     for change in (f"rm {folder}/key", f"ln -s /etc {folder}/x", f"echo x > {folder}/nodes"):
         assert run_as(OWNER, change)[0] != 0, change
     for look in (f"cat {folder}/key", f"ls {folder}", f"cat {folder}/nodes"):

@@ -1,4 +1,4 @@
-"""The numpy example as a job that trains as many epochs as a file says, and what it comes to."""
+"""The numpy example as a job whose number of epochs is in a file, and its result."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ out.write_text("".join(f"{loss!r}\\n" for loss in losses) + f"weights {digest}\\
 
 
 def gated(gate: Path, out: Path) -> list[str]:
-    """The command of a job; its epochs are those of its environment."""
+    """The command of a job; it reads its epochs from its environment."""
     return [sys.executable, "-c", GATED, str(EXAMPLE), str(gate), str(out), str(SAMPLES)]
 
 
 def undisturbed(folder: Path, epochs: int) -> str:
-    """What the example comes to by itself, without Wattfold."""
+    """The result of the example without Wattfold."""
     words = ("--epochs", str(epochs), "--samples", str(SAMPLES), "--out", str(folder / "alone"))
     threads = os.environ | {"OPENBLAS_NUM_THREADS": "1"}
     subprocess.run([sys.executable, str(EXAMPLE), *words], cwd=folder, env=threads, check=True)
@@ -43,7 +43,7 @@ def undisturbed(folder: Path, epochs: int) -> str:
 
 
 def lose(pid: int) -> None:
-    """Ends the first process of a job by force, with its keeper: nobody sees how it ended."""
+    """Kill the first process of a job and its keeper, so that its end is not reported."""
     keeper = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
     os.kill(keeper, signal.SIGKILL)
     os.kill(pid, signal.SIGKILL)

@@ -1,11 +1,11 @@
-"""Trains examples/train_numpy.py, ends it again and again at random times, and compares.
+"""Trial of examples/train_numpy.py: end it repeatedly at random times, and compare the results.
 
     python interrupted.py FOLDER --times 100 --seed 1 --epochs 60
 
-Every start is a process of its own, forked from one that has loaded numpy, and is ended by SIGKILL
-(three of four) or SIGTERM after a random time; a training that is done begins anew until that has
-happened so often. Prints one line of JSON: how often it was ended, and whether losses, weights and
-epochs are those of an undisturbed training.
+Every start is a separate process, forked from a process that has loaded numpy. It is ended by
+SIGKILL (three of four) or SIGTERM after a random time. A completed training starts again from
+scratch until the given number of ends is reached. The trial prints one line of JSON: the number of
+ends, and whether losses, weights and epochs equal those of an undisturbed training.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ from wattfold.training import Training  # noqa: E402 - numpy must not start thre
 EXAMPLE = Path(__file__).resolve().parents[3] / "runtime_shims/examples/train_numpy.py"
 KILLED_OF_FOUR = 3
 LONGEST_EPOCHS = 3.0
-"""Times until an end are drawn up to what so many epochs take undisturbed."""
+"""Maximum time until an end, in undisturbed epochs."""
 
 
 def main() -> None:
-    """One trial."""
+    """Run one trial."""
     options = argparse.ArgumentParser()
     options.add_argument("folder", type=Path)
     options.add_argument("--times", type=int, default=100)
@@ -47,7 +47,7 @@ def main() -> None:
     train: Callable[..., Any] = runpy.run_path(str(EXAMPLE))["train"]
 
     def attempt(folder: Path, number: int) -> int:
-        """Starts the training in a process of its own; its number."""
+        """Start the training in a separate process; return its pid."""
         pid = os.fork()
         if pid:
             return pid
@@ -102,7 +102,7 @@ def main() -> None:
 
 
 def _end(pid: int, after_s: float | None = None, number: int = 0) -> int:
-    """Waits for a process, ends it after a time; its status as a shell tells it."""
+    """Wait for a process and end it after a time; return its status as a shell reports it."""
     fd = os.pidfd_open(pid)
     try:
         if after_s is not None and not select.select([fd], [], [], after_s)[0]:

@@ -1,8 +1,8 @@
-"""Trainings on a real site, ended again and again: by order, by force, and with their agent.
+"""Training jobs on a real site, ended repeatedly: by requeue, by kill, and with their agent.
 
-More of them than there are GPUs, each in as many attempts as it takes. Looked at from outside: that
-no two of them have a GPU of a node at the same time, by the environments of all live processes, and
-at the end that each comes to what an undisturbed training does.
+There are more jobs than GPUs, and each has as many attempts as it takes. The trial checks the
+environments of all live processes: no two jobs may have a GPU of a node at the same time. At the
+end it compares the result of each job with an undisturbed training.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ WAYS = ("requeue", "requeue", "lose", "agent")
 
 
 class Owners:
-    """Samples which jobs have which GPU, until it is stopped."""
+    """Samples the owners of each GPU, until it is stopped."""
 
     def __init__(self, mark: str) -> None:
         self._mark, self._stop = mark, threading.Event()
@@ -62,13 +62,13 @@ class Owners:
                 owners.setdefault((node, gpu), {})[told["WATTFOLD_JOB_ID"]] = process
         self.looks += 1
         for (node, gpu), jobs in owners.items():
-            # Both are still there, so both were there at once.
+            # Both still exist, so both existed at the same time.
             if len([p for p in jobs.values() if p.is_running() and p.status() != "zombie"]) > 1:
                 self.twice.append(f"{gpu} of {node}: {sorted(jobs)}")
 
 
 class Trial:
-    """Some trainings on a site, with a gate each."""
+    """Some training jobs on a site, with a gate each."""
 
     def __init__(self, site: LiveSite, folder: Path, epochs: int, seed: int) -> None:
         self.site, self.epochs, self.chance = site, epochs, random.Random(seed)
@@ -93,7 +93,7 @@ class Trial:
         )
 
     def end_one(self) -> None:
-        """Ends one that runs, in one of the ways, and lets them all train one epoch more."""
+        """End a running job in one of the ways, and let all jobs train one epoch more."""
         job = wait_until("one that runs", self._running)
         way = self.chance.choice(WAYS)
         pid = self.site.pid(job.job_id)
@@ -120,14 +120,14 @@ class Trial:
         return self.chance.choice(able) if able else None
 
     def finish(self) -> list[pb.Job]:
-        """Lets them all end."""
+        """Let all jobs end."""
         for gate in self.gates:
             gate.write_text(str(self.epochs))
         return [self.site.ended(job_id) for job_id in self.jobs]
 
 
 def main() -> None:
-    """One trial, told as a line of JSON."""
+    """Run one trial and print a line of JSON."""
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--times", type=int, default=100)
     options.add_argument("--epochs", type=int, default=40)

@@ -1,30 +1,29 @@
-"""The small cluster of ANDREAS, live: three jobs of it, at a small scale."""
+"""The small cluster of ANDREAS on a live site: three of its jobs, at a small scale."""
 
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
 
 from wattfold.coordinator.demo.training_trial import BASE_W
-from wattfold.coordinator.simulation.experiments.andreas.cluster import NODES, load
+from wattfold.simulator.papers.andreas.cluster import NODES, load
 
-SCALE, JOBS = 300.0, 3
+SCALE, JOBS = 900.0, 3
+"""At the usual scale of a quick look, trainings compute three times as long."""
 HOST_W = 50.0
-"""Of package and DRAM."""
+"""Power of package and DRAM."""
 MOST_W = {"armida-05": 250.0, "armida-06": 500.0, "armida-07": 70.0}
-"""Of the GPUs of a node."""
+"""Maximum power of the GPUs of a node."""
 
 
 def test_the_cluster_is_profiled_and_run_and_compared(tmp_path: Path) -> None:
     out = tmp_path / "out"
     wattfold = Path(sys.executable).with_name("wattfold")
-    words = ("--json", "reproduce", "andreas", "cluster", "--quick", "--out", str(out))
-    done = subprocess.run(
-        [str(wattfold), *words], env=os.environ, capture_output=True, text=True, check=False
-    )
+    words = ("--json", "reproduce", "andreas", "cluster", "--quick", f"--scale={SCALE:g}")
+    command = [str(wattfold), *words, "--out", str(out)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert "(emulated)" in done.stderr
     run = load(out / f"cluster-{JOBS}-{SCALE:g}.json")
@@ -34,7 +33,7 @@ def test_the_cluster_is_profiled_and_run_and_compared(tmp_path: Path) -> None:
     for one in run.jobs:
         assert one.submitted_s <= one.started_s < one.ended_s
         assert {*one.nodes} <= known
-    # On a busy machine trainings get less of it and draw less, but nothing draws more than it can.
+    # On a busy machine training jobs draw less, but nothing draws more than its maximum.
     for probe in run.probes:
         assert BASE_W < probe.watts <= BASE_W + HOST_W + MOST_W[probe.node]
     assert run.energy_j > 0

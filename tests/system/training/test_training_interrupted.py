@@ -1,4 +1,4 @@
-"""Real trainings that are ended at random times come to what they would have come to."""
+"""Real training jobs that are ended at random times reach the result of an undisturbed training."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def run_torch(folder: Path, out: Path, number: int = 0) -> int:
 
 
 def _listening(folder: Path) -> int:
-    """A descriptor that has something to read once a file is renamed to the folder."""
+    """A descriptor that becomes readable once a file is renamed into the folder."""
     import ctypes
 
     libc = ctypes.CDLL(None, use_errno=True)

@@ -1,4 +1,4 @@
-"""The service people use over a real socket, on a core without agents."""
+"""The client API over a real socket, on a core without agents."""
 
 from __future__ import annotations
 
@@ -12,21 +12,23 @@ from typing import Any
 import grpc.aio
 from unit.adapters.in_place import InPlaceWorker
 
-from wattfold.coordinator.adapters import raw_answers
-from wattfold.coordinator.adapters.api import CoordinatorApi
 from wattfold.coordinator.adapters.asking import ASKING, Asking
 from wattfold.coordinator.adapters.clock import Clock
-from wattfold.coordinator.adapters.journal import Journal
-from wattfold.coordinator.adapters.observations import Observations
-from wattfold.coordinator.adapters.peers import BY_SOCKET, own_account
-from wattfold.coordinator.adapters.picture_feed import PictureFeed
-from wattfold.coordinator.adapters.pictures import Setting
-from wattfold.coordinator.adapters.replica_feed import ReplicaFeed, whole
+from wattfold.coordinator.adapters.copies.outlook_views import Setting
+from wattfold.coordinator.adapters.copies.picture_feed import PictureFeed
+from wattfold.coordinator.adapters.copies.replica_feed import ReplicaFeed, whole
+from wattfold.coordinator.adapters.door import raw_answers
+from wattfold.coordinator.adapters.door.api import CoordinatorApi
+from wattfold.coordinator.adapters.door.peers import BY_SOCKET, own_account
+from wattfold.coordinator.adapters.history.desk import HistoryDesk
+from wattfold.coordinator.adapters.history.recorder import KEEP_DAYS, HistoryRecorder
+from wattfold.coordinator.adapters.journal.journal import Journal
+from wattfold.coordinator.adapters.learning.observations import Observations
+from wattfold.coordinator.adapters.requests.submissions import TimeLimits
 from wattfold.coordinator.adapters.service import Service
-from wattfold.coordinator.adapters.submissions import TimeLimits
-from wattfold.coordinator.core import actions as act
 from wattfold.coordinator.core.machine import CoordinatorCore
-from wattfold.coordinator.policies.fifo_easy import FifoEasy
+from wattfold.coordinator.core.model import actions as act
+from wattfold.coordinator.policies.fifo.policy import FifoEasy
 from wattfold.v1 import coordinator_pb2_grpc
 
 BUDGET_UW = 1_000_000_000
@@ -44,11 +46,13 @@ KINDS = (
 
 class Nobody:
     def perform(self, action: act.Action) -> None:
-        """The test sends the answers itself."""
+        """Do nothing: the test posts the answers itself."""
 
 
 class AsOwnAccount(grpc.aio.ServerInterceptor):
-    """Every call comes from the account of the test: there is no door."""
+    """Interceptor that assigns every call to the account of the test, because no peer socket runs
+    here.
+    """
 
     async def intercept_service(self, continuation: Any, details: Any) -> Any:
         handler = await continuation(details)
@@ -69,10 +73,15 @@ class AsOwnAccount(grpc.aio.ServerInterceptor):
 
 
 class ApiSite:
-    """``stub`` is a client's. The worker is in place, so that its work can be counted."""
+    """Server and client of the API.
+
+    ``stub`` is the client stub. The worker runs in this process, so that its work can be counted.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self.address = f"unix:{folder}/api.sock"
+        self.interceptors: list[grpc.aio.ServerInterceptor] = [AsOwnAccount()]
         self.journal = Journal(folder / "j")
         self.core = CoordinatorCore(BUDGET_UW)
         self.service = Service(self.core, self.journal, Clock())
@@ -80,20 +89,40 @@ class ApiSite:
         self.service.start_epoch(9 * S, 2 * S)
         self.seen = Observations()
         self.worker = InPlaceWorker()
-        feed = ReplicaFeed(self.worker, lambda: self.core.state, whole)
-        self.service.followers.append(feed.note)
+        self.feed = ReplicaFeed(self.worker, lambda: self.core.state, whole)
+        self.service.followers.append(self.feed.note)
         setting = Setting(clock=self.service.clock, policy=FifoEasy())
-        self.pictures = PictureFeed(feed, self.seen, lambda: setting)
-        self.api = CoordinatorApi(self.service, self.seen, self.pictures, lambda: S, TimeLimits())
+        self.pictures = PictureFeed(self.feed, self.seen, lambda: setting)
+        path = folder / "history.sqlite"
+        self.recorder = HistoryRecorder(
+            path,
+            "one journal",
+            self.service.clock,
+            lambda: self.core.state,
+            lambda: setting.policy.name,
+            KEEP_DAYS,
+        )
+        self.service.followers.append(self.recorder.note)
+        self.api = CoordinatorApi(
+            self.service,
+            self.seen,
+            self.pictures,
+            HistoryDesk(InPlaceWorker(), path, self.recorder),
+            lambda: S,
+            TimeLimits(),
+            lambda: setting.policy.name,
+        )
 
     async def __aenter__(self) -> ApiSite:
+        self.recorder.start()
         self._running = asyncio.create_task(self.service.run())
-        self._server = grpc.aio.server(interceptors=[AsOwnAccount()])
+        self._server = grpc.aio.server(interceptors=self.interceptors)
         raw_answers.add_to_server(self.api, self._server)
-        address = f"unix:{self.folder}/api.sock"
-        self._server.add_insecure_port(address)
+        port = self._server.add_insecure_port(self.address)
         await self._server.start()
-        self._channel = grpc.aio.insecure_channel(address)
+        if not self.address.startswith("unix:"):
+            self.address = f"{self.address.rpartition(':')[0]}:{port}"
+        self._channel = grpc.aio.insecure_channel(self.address)
         stub: Any = coordinator_pb2_grpc.CoordinatorStub
         self.stub: Any = stub(self._channel)
         return self
@@ -109,4 +138,5 @@ class ApiSite:
         await self.pictures.close()
         self._running.cancel()
         await asyncio.gather(self._running, return_exceptions=True)
+        await self.recorder.close()
         self.journal.close()

@@ -1,4 +1,4 @@
-"""Stands in for the worker process: the same calls through the same pickles, in this process."""
+"""Substitute for the worker process: the same calls, pickled in the same way, in this process."""
 
 from __future__ import annotations
 
@@ -6,12 +6,15 @@ import pickle
 from collections.abc import Callable
 from typing import Any
 
-from wattfold.coordinator.adapters import replica
+from wattfold.coordinator.adapters.copies import replica
 from wattfold.coordinator.solvers.worker import CallResult, Crashed, Success
 
 
 class InPlaceWorker:
-    """Counts calls and bytes. ``die`` loses what the process had, as a new one has nothing."""
+    """Worker that counts calls and bytes.
+
+    ``die`` discards its state, as the restart of a process does.
+    """
 
     def __init__(self) -> None:
         self.calls = 0

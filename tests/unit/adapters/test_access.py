@@ -1,4 +1,4 @@
-"""Who may ask for what, for every call; whose a job is, and what others see of it."""
+"""Access rules of every call, owners of jobs, and the fields of a job that other users see."""
 
 from __future__ import annotations
 
@@ -15,19 +15,17 @@ from unit.core.stage import job_spec
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import JobId, NodeId
 from wattfold.contract.soft_limits import SoftLimit
-from wattfold.coordinator.adapters import launch_data
-from wattfold.coordinator.adapters.access import refusal, right_of
-from wattfold.coordinator.adapters.access_settings import (
+from wattfold.coordinator.adapters.agents.launch_messages import launch_request
+from wattfold.coordinator.adapters.config.settings import load
+from wattfold.coordinator.adapters.config.values import ConfigError
+from wattfold.coordinator.adapters.door.access import refusal, right_of
+from wattfold.coordinator.adapters.door.access_settings import (
     AccessError,
     AccessSettings,
     check_folders,
     looked_up,
 )
-from wattfold.coordinator.adapters.codec import dump_event, load_event
-from wattfold.coordinator.adapters.config import ConfigError, load
-from wattfold.coordinator.adapters.launch_data import LaunchData
-from wattfold.coordinator.adapters.launch_messages import launch_request
-from wattfold.coordinator.adapters.ownership import (
+from wattfold.coordinator.adapters.door.ownership import (
     PUBLIC,
     PUBLIC_OF_SPEC,
     JobRules,
@@ -37,13 +35,16 @@ from wattfold.coordinator.adapters.ownership import (
     public,
     scoped_key,
 )
-from wattfold.coordinator.adapters.peer_door import Entrance
-from wattfold.coordinator.adapters.peers import BY_SOCKET, NOBODY, Peer, own_end, peer_of
-from wattfold.coordinator.adapters.submissions import InvalidRequestError
-from wattfold.coordinator.core import actions as act
-from wattfold.coordinator.core import events as ev
-from wattfold.coordinator.core.job import UNKNOWN_UID, JobSpec
+from wattfold.coordinator.adapters.door.peer_door import Entrance
+from wattfold.coordinator.adapters.door.peers import BY_SOCKET, NOBODY, Peer, own_end, peer_of
+from wattfold.coordinator.adapters.journal import launch_data
+from wattfold.coordinator.adapters.journal.codec import dump_event, load_event
+from wattfold.coordinator.adapters.journal.launch_data import LaunchData
+from wattfold.coordinator.adapters.requests.field_checks import InvalidRequestError
 from wattfold.coordinator.core.machine import CoordinatorCore
+from wattfold.coordinator.core.model import actions as act
+from wattfold.coordinator.core.model import events as ev
+from wattfold.coordinator.core.model.job import UNKNOWN_UID, JobSpec
 from wattfold.v1 import common_pb2
 from wattfold.v1 import coordinator_pb2 as pb
 
@@ -59,9 +60,9 @@ ANYBODY = {
     *("Submit", "ListJobs", "ListNodes", "ListProfiles", "ListAudit", "ListQueues", "GetPower"),
     "ListReservations",
 }
-ANYBODY |= {"Watch"}
+ANYBODY |= {"Watch", "ListHistory", "GetReport"}
 OWNERS = {"Cancel", "Hold", "Release", "Explain", "GetEnvironment"}
-OWNERS |= {"Requeue", "SuspendJob", "ResumeJob", "ResizeJob"}
+OWNERS |= {"Requeue", "SuspendJob", "ResumeJob", "ResizeJob", "SignalJob", "ModifyJob"}
 
 
 def spec_of(peer: Peer, **fields: Any) -> JobSpec:
@@ -185,7 +186,7 @@ def test_keys_are_those_of_an_account() -> None:
     assert scoped_key("", ADA) == ""
 
 
-# What others see.
+# Fields of jobs of other users.
 
 
 @pytest.mark.parametrize("attempt", ["start", "resize", "suspend or resume"])
@@ -218,7 +219,7 @@ def test_what_is_public_is_there() -> None:
     assert set(pb.JobSpec.DESCRIPTOR.fields_by_name) >= PUBLIC_OF_SPEC
 
 
-# What only the start needs.
+# Data needed only at the start of a job.
 
 
 def test_the_shell_goes_with_the_environment() -> None:

@@ -1,4 +1,4 @@
-"""Orders to end and to forget a job on a real connection: what becomes of one that is not heard."""
+"""Orders to end or forget a job over a real connection, and retries when an order is lost."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ import grpc
 import pytest
 
 from wattfold.contract.ids import JobId, NodeId
-from wattfold.coordinator.adapters.agent_calls import AgentSettings, Hooks
-from wattfold.coordinator.adapters.agent_link import AgentLink
+from wattfold.coordinator.adapters.agents.calls import AgentSettings, Hooks
+from wattfold.coordinator.adapters.agents.link import AgentLink, Contacts
+from wattfold.coordinator.adapters.agents.own_lag import OwnLag
 from wattfold.coordinator.adapters.clock import Clock
-from wattfold.coordinator.adapters.own_lag import OwnLag
-from wattfold.coordinator.core import actions as act
-from wattfold.coordinator.core import events as ev
-from wattfold.coordinator.core import reports
+from wattfold.coordinator.core.model import actions as act
+from wattfold.coordinator.core.model import events as ev
+from wattfold.coordinator.core.model import reports
 from wattfold.v1 import node_agent_pb2 as pb
 from wattfold.v1 import node_agent_pb2_grpc
 
@@ -28,7 +28,10 @@ Posted = asyncio.Queue[ev.Event]
 
 
 class WilfulAgent(node_agent_pb2_grpc.NodeAgentServicer):
-    """Answers orders as it is told; has an ended process until that is forgotten."""
+    """Agent whose answers the test chooses.
+
+    It reports an ended process until that process is forgotten.
+    """
 
     def __init__(self) -> None:
         self.over = threading.Event()
@@ -64,7 +67,7 @@ class WilfulAgent(node_agent_pb2_grpc.NodeAgentServicer):
 def linked(
     agent: WilfulAgent, folder: Path, test: Callable[[AgentLink, Posted], Awaitable[None]]
 ) -> None:
-    """Runs a test with a link to an agent."""
+    """Run a test with a link to an agent."""
     server = grpc.server(futures.ThreadPoolExecutor(4))
     node_agent_pb2_grpc.add_NodeAgentServicer_to_server(agent, server)
     address = f"unix:{folder}/agent.sock"
@@ -86,7 +89,7 @@ def linked(
         )
         clock = Clock()
         settings = AgentSettings(telemetry_interval_s=0.05, command_timeout_s=0.5)
-        link = AgentLink(N0, address, "", hooks, settings, clock, OwnLag(clock.now_ns))
+        link = AgentLink(N0, address, "", hooks, settings, clock, OwnLag(clock.now_ns), Contacts())
         try:
             async with asyncio.timeout(240):
                 await test(link, posted)

@@ -1,9 +1,9 @@
-"""Inventories as the core's nodes."""
+"""Conversion of inventories to the nodes of the core."""
 
 from __future__ import annotations
 
 from wattfold.contract.ids import NodeId
-from wattfold.coordinator.adapters.agent_messages import node_spec
+from wattfold.coordinator.adapters.agents.inventories import node_spec
 from wattfold.v1 import node_agent_pb2 as pb
 
 N = NodeId("n")

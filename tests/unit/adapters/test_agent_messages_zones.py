@@ -1,21 +1,20 @@
-"""Zones in the agents' messages: what is charged, what is refused, what is not held."""
+"""Power zones in messages of agents: charged power, refused zones, and caps that are not held."""
 
 from __future__ import annotations
 
 import pytest
 
 from wattfold.contract.ids import JobId, NodeId
-from wattfold.coordinator.adapters.agent_messages import (
-    MessageError,
-    node_spec,
+from wattfold.coordinator.adapters.agents.inventories import MessageError, node_spec
+from wattfold.coordinator.adapters.agents.messages import (
     not_held,
     process,
     readings_of_inventory,
     sample,
     tells_more,
 )
-from wattfold.coordinator.adapters.observations import GpuSample
-from wattfold.coordinator.core.node import NodeSpec, ZoneKind
+from wattfold.coordinator.adapters.learning.observations import GpuSample
+from wattfold.coordinator.core.model.node import NodeSpec, ZoneKind
 from wattfold.v1 import node_agent_pb2 as pb
 
 W = 1_000_000

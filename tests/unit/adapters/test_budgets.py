@@ -1,4 +1,4 @@
-"""Budgets where they come in and are shown: what is refused and why, what is told later."""
+"""Budget requests: reasons for a refusal, displayed values, and later notifications."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ import pytest
 from unit.adapters.api_site import ApiSite
 from unit.core.stage import S, Stage, W, on
 
-from wattfold.coordinator.adapters.access import Right, right_of
-from wattfold.coordinator.adapters.auditing import LOOKS
-from wattfold.coordinator.adapters.budgets import (
+from wattfold.coordinator.adapters.clock import Clock
+from wattfold.coordinator.adapters.copies.site_messages import power_message
+from wattfold.coordinator.adapters.door.access import Right, right_of
+from wattfold.coordinator.adapters.door.auditing import LOOKS
+from wattfold.coordinator.adapters.learning.observations import Observations
+from wattfold.coordinator.adapters.requests.budgets import (
     AnnouncedLog,
     announced_message,
     announcement_refusal,
 )
-from wattfold.coordinator.adapters.clock import Clock
-from wattfold.coordinator.adapters.observations import Observations
-from wattfold.coordinator.adapters.views import power_message
-from wattfold.coordinator.core import events as ev
-from wattfold.coordinator.core.announced import ANNOUNCED_MAX
+from wattfold.coordinator.core.model import events as ev
+from wattfold.coordinator.core.model.announced import ANNOUNCED_MAX
 from wattfold.v1 import coordinator_pb2 as pb
 
 SETTLE_NS = 3 * S
 
 
 class FixedClock(Clock):
-    """The time of a stage; its zero was in 2027."""
+    """Clock of a stage. Its zero is in 2027."""
 
     def __init__(self, stage: Stage) -> None:
         super().__init__(origin_s=1_800_000_000.0)
@@ -42,7 +42,7 @@ class FixedClock(Clock):
 
 
 def site() -> Stage:
-    """n0 at 60 W with a job, n1 at its 20 W, of 100 W."""
+    """Nodes n0, at 60 W with a job, and n1, at its idle 20 W, under a budget of 100 W."""
     stage = Stage(100)
     stage.up("n0", "n1")
     stage.submit("a")
@@ -63,7 +63,7 @@ def refusal(stage: Stage, budget_w: float, in_s: float) -> str:
     [
         (60, 100, ""),
         (60, 3.1, ""),
-        (80, 0.1, ""),  # It holds what is committed.
+        (80, 0.1, ""),  # The committed power is allowed.
         (200, 0.1, ""),
         (60, 2.9, "60.0 W is not possible from .*: 80.0 W are committed, .* up to 3.0 s"),
         (39, 1000, "budget 39.0 W is below 40.0 W, the minimum power"),

@@ -1,4 +1,4 @@
-"""Checkpoints written beside the loop: a start from one gives the state back."""
+"""Checkpoints written in a background thread: a start from a checkpoint restores the state."""
 
 from __future__ import annotations
 
@@ -9,14 +9,15 @@ from unit.adapters.api_site import BUDGET_UW, ApiSite
 from unit.core.stage import job_spec, node_spec, reading
 
 from wattfold.contract.ids import JobId, NodeId
-from wattfold.coordinator.adapters.checkpoints import BesideTheLoop
-from wattfold.coordinator.adapters.journal import Journal
-from wattfold.coordinator.adapters.replica_feed import ReplicaFeed, whole
-from wattfold.coordinator.adapters.service import CHECKPOINT_EVERY, replay
-from wattfold.coordinator.core import events as ev
-from wattfold.coordinator.core import reports
+from wattfold.coordinator.adapters.copies.checkpoints import BesideTheLoop
+from wattfold.coordinator.adapters.copies.replica_feed import ReplicaFeed, whole
+from wattfold.coordinator.adapters.journal.journal import Journal
+from wattfold.coordinator.adapters.journal.replaying import replay
+from wattfold.coordinator.adapters.service import CHECKPOINT_EVERY
 from wattfold.coordinator.core.machine import CoordinatorCore
-from wattfold.coordinator.core.state import State
+from wattfold.coordinator.core.model import events as ev
+from wattfold.coordinator.core.model import reports
+from wattfold.coordinator.core.state.state import State
 from wattfold.coordinator.models.forecast import Asked
 
 N0 = NodeId("n0")

@@ -1,8 +1,8 @@
-"""The agent's clock in ours: a message that waited does not move what it tells."""
+"""Conversion of agent times to coordinator time: delayed messages keep their measurement times."""
 
 from __future__ import annotations
 
-from wattfold.coordinator.adapters.agent_messages import OFFSET_WINDOW_NS, ClockOffset
+from wattfold.coordinator.adapters.agents.messages import OFFSET_WINDOW_NS, ClockOffset
 
 MS = 1_000_000
 
@@ -26,7 +26,7 @@ def test_clocks_that_drift_apart_are_followed() -> None:
     offset.ours(0, 0)
     later_ns = 3 * OFFSET_WINDOW_NS
     for step in range(1, 4):
-        # Theirs loses a hundredth: the relation of the beginning would be off by minutes.
+        # The agent's clock is one percent slow: the initial offset would be wrong by minutes.
         ours_ns = step * later_ns
         told_ns = offset.ours(round(ours_ns * 0.99), ours_ns)
     assert told_ns >= ours_ns - 0.02 * 2 * later_ns

@@ -7,14 +7,15 @@ from typing import Any
 
 import pytest
 
-from wattfold.coordinator.adapters.config import Config, ConfigError, load
+from wattfold.coordinator.adapters.config.settings import Config, load
+from wattfold.coordinator.adapters.config.values import ConfigError
 from wattfold.coordinator.adapters.placing import PlacementSettings
 from wattfold.coordinator.policies import registry
-from wattfold.coordinator.policies.descriptions import Place
-from wattfold.coordinator.policies.easy_uniform import EasyUniform
-from wattfold.coordinator.policies.fifo_easy import FifoEasy
-from wattfold.coordinator.policies.node_selection.selector import Strategy
-from wattfold.coordinator.policies.parm import Parm, Variant
+from wattfold.coordinator.policies.description import SettingScope
+from wattfold.coordinator.policies.fifo.easy_uniform import EasyUniform
+from wattfold.coordinator.policies.fifo.policy import FifoEasy
+from wattfold.coordinator.policies.parm.policy import Parm, ParmVersion
+from wattfold.coordinator.policies.placement.selector import Strategy
 
 
 def read(tmp_path: Path, text: str, **flags: Any) -> Config:
@@ -30,7 +31,7 @@ def complaint(tmp_path: Path, text: str, **flags: Any) -> str:
 
 
 def torus_of_two(*places: str) -> str:
-    """Two nodes on a torus of four places, each with its place, if it has one."""
+    """Two nodes on a torus of four positions, with these positions or without."""
     lines = ["[placement]", 'strategy = "cuboid"', "torus = [2, 2]"]
     for name, place in zip("ab", places, strict=True):
         lines += ["[[node]]", f'id = "{name}"', 'address = "h:1"']
@@ -68,11 +69,12 @@ def test_everything(tmp_path: Path) -> None:
     assert config.lease_s == 5.0
     assert config.predict == "last-two"
     assert config.policy == Parm(
-        variant=Variant.NOSE,
+        variant=ParmVersion.NOSE,
         alpha=1.0,
         levels_max=4,
         resize_interval_ns=2_500_000_000,
         solver="greedy",
+        patience=10.0,
     )
     assert [(n.node_id, n.address) for n in config.nodes] == [("n0", "h:1"), ("n1", "h:2")]
 
@@ -97,12 +99,12 @@ def test_every_policy_by_each_of_its_names(tmp_path: Path) -> None:
 
 def test_every_setting_of_every_policy_is_checked_with_its_line(tmp_path: Path) -> None:
     for family in registry.DESCRIPTIONS:
-        for setting in family.settings_in(Place.SERVICE):
+        for setting in family.settings_in(SettingScope.SERVICE):
             key = f"{family.name}.{setting.key}"
             value = f'"{setting.default}"' if setting.kind is str else setting.default
             read(tmp_path, f"[{family.name}]\n{setting.key} = {value}")
             if setting.kind is str and not setting.choices:
-                continue  # Any text may be read; what it says is told when the policy is made.
+                continue  # The policy checks free text itself.
             bad = '"none"' if setting.kind is str else setting.high + 1
             said = complaint(tmp_path, f"[{family.name}]\n{setting.key} = {bad}")
             assert said.startswith(f"c.toml, line 2: {key} = ")
@@ -243,3 +245,10 @@ def test_prices_of_energy_that_cannot_be_read_are_told_with_their_place(tmp_path
     prices = tmp_path / "prices.csv"
     prices.write_text("2024-05-01T00:00Z,90\n")
     read(tmp_path, head + f'price_file = "{prices}"\n')
+
+
+def test_the_days_of_the_history(tmp_path: Path) -> None:
+    assert read(tmp_path, "").history_days == 731
+    assert read(tmp_path, "[history]\nkeep_days = 30").history_days == 30
+    said = complaint(tmp_path, "[history]\nkeep_days = 0")
+    assert said == "c.toml, line 2: history.keep_days = 0 days is outside 1..36600 days"

@@ -1,4 +1,4 @@
-"""From telemetry to epochs in the core, through the real service."""
+"""Epochs from telemetry to the core, through the real service."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from pathlib import Path
 from unit.adapters.test_learning import A, Site, sample
 from unit.core.stage import S, job_spec
 
-from wattfold.coordinator.adapters.epochs import EpochReporter
-from wattfold.coordinator.adapters.observations import NodeSample
-from wattfold.coordinator.core import events as ev
-from wattfold.coordinator.core.job import JobSpec
+from wattfold.coordinator.adapters.learning.epochs import EpochReporter
+from wattfold.coordinator.adapters.learning.observations import NodeSample
+from wattfold.coordinator.core.model import events as ev
+from wattfold.coordinator.core.model.job import JobSpec
 
 
 def said(at_s: float, saved: int, seconds: float = 0.0) -> NodeSample:
@@ -22,7 +22,7 @@ def said(at_s: float, saved: int, seconds: float = 0.0) -> NodeSample:
 
 
 def heard(path: Path, spec: JobSpec, *samples: NodeSample | None) -> list[tuple[int, int]]:
-    """Epochs saved and timed, as the core has them after each sample; None: it stands still."""
+    """Saved epochs and epoch times in the core after each sample. None suspends the job."""
 
     async def go() -> list[tuple[int, int]]:
         site = Site(path, spec)

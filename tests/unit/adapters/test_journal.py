@@ -1,4 +1,4 @@
-"""The journal as a file: what is on it after commits, failures, and other hands."""
+"""The journal file: contents after commits, after failures, and after foreign changes."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from wattfold.contract.ids import JobId
-from wattfold.coordinator.adapters.journal import Journal, JournalError
-from wattfold.coordinator.core import events as ev
+from wattfold.coordinator.adapters.journal.journal import Journal, JournalError
 from wattfold.coordinator.core.machine import CoordinatorCore
+from wattfold.coordinator.core.model import events as ev
 
 
 def event(number: int) -> ev.Event:
@@ -181,8 +181,8 @@ _FULL = """
 import resource, sys
 from pathlib import Path
 from wattfold.contract.ids import JobId
-from wattfold.coordinator.adapters.journal import Journal, JournalError
-from wattfold.coordinator.core import events as ev
+from wattfold.coordinator.adapters.journal.journal import Journal, JournalError
+from wattfold.coordinator.core.model import events as ev
 from wattfold.coordinator.core.machine import CoordinatorCore
 
 journal = Journal(Path(sys.argv[1]))

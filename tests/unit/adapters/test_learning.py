@@ -1,4 +1,4 @@
-"""From telemetry to progress and profiles, through the real service."""
+"""Progress and profiles learned from telemetry, through the real service."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from unit.core.stage import job_spec, node_spec, on, package, planning_round, re
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import JobId, NodeId
 from wattfold.coordinator.adapters.clock import Clock
-from wattfold.coordinator.adapters.journal import Journal
-from wattfold.coordinator.adapters.learning import Lesson, ProgressLearner, fit_lesson
-from wattfold.coordinator.adapters.observations import JobSample, NodeSample, Observations
+from wattfold.coordinator.adapters.journal.journal import Journal
+from wattfold.coordinator.adapters.learning.observations import JobSample, NodeSample, Observations
+from wattfold.coordinator.adapters.learning.profiles import Lesson, ProgressLearner, fit_lesson
 from wattfold.coordinator.adapters.service import Service
-from wattfold.coordinator.core import actions as act
-from wattfold.coordinator.core import events as ev
-from wattfold.coordinator.core import reports
-from wattfold.coordinator.core.job import Assignment, CoreSharing, JobKind, JobSpec
-from wattfold.coordinator.core.levels import Levels
 from wattfold.coordinator.core.machine import CoordinatorCore
-from wattfold.coordinator.core.node import ZoneKind
-from wattfold.coordinator.core.plan import Plan
-from wattfold.coordinator.core.speeds import SeenSpeed, measured_serial_ppm
+from wattfold.coordinator.core.model import actions as act
+from wattfold.coordinator.core.model import events as ev
+from wattfold.coordinator.core.model import reports
+from wattfold.coordinator.core.model.job import Assignment, CoreSharing, JobKind, JobSpec
+from wattfold.coordinator.core.model.levels import Levels
+from wattfold.coordinator.core.model.node import ZoneKind
+from wattfold.coordinator.core.model.plan import Plan
+from wattfold.coordinator.core.model.speeds import SeenSpeed, measured_serial_ppm
 from wattfold.coordinator.models.fitting import FitResult
 from wattfold.coordinator.models.pass_model import APPLICATIONS, SizeUnit
 
@@ -33,7 +33,7 @@ N0, A = NodeId("n0"), JobId("a")
 
 
 async def fit_here(lesson: Lesson) -> FitResult | str:
-    """As in the worker, without one."""
+    """Fit as in the worker, but in this process."""
     try:
         return fit_lesson(lesson)
     except ValueError as error:
@@ -42,7 +42,7 @@ async def fit_here(lesson: Lesson) -> FitResult | str:
 
 class Nobody:
     def perform(self, action: act.Action) -> None:
-        """The test sends the answers itself."""
+        """Do nothing: the test posts the answers itself."""
 
 
 def sample(at_s: float, *, regions: int = 0, done: float = 0.0, total: float = 0.0) -> NodeSample:
@@ -68,7 +68,7 @@ def sample(at_s: float, *, regions: int = 0, done: float = 0.0, total: float = 0
 
 
 class Site:
-    """One node, one running job; `feed` hands samples and events in at once."""
+    """One node and one running job. `feed` passes samples and events immediately."""
 
     def __init__(self, path: Path, spec: JobSpec | None = None) -> None:
         self.spec = spec or job_spec()
@@ -171,7 +171,7 @@ async def measured(site: Site) -> None:
 
 
 async def levelled(site: Site, dram_w: int) -> None:
-    """As `regions`, under a DRAM level on a node whose DRAM stands at its greatest, 20 W."""
+    """Run `regions` under a DRAM level, on a node whose DRAM cap is its maximum of 20 W."""
     drams = replace(package("dram-0", floor_w=5, max_w=20), kind=ZoneKind.DRAM)
     spec = node_spec(zones=(package(), drams))
     post = site.service.post
@@ -200,7 +200,7 @@ async def change_of_measure(site: Site) -> None:
     await site.start()
     for second in range(3):
         site.learner.take(sample(second, regions=10 * second))
-    # The program begins to count by itself: 5000 done is no speed-up from 20 regions.
+    # The program starts its own count: 5000 done is no speed-up from 20 regions.
     for second in range(3, 8):
         site.learner.take(sample(second, done=5000 + second, total=6000))
     await site.end()
@@ -218,7 +218,7 @@ async def progress(site: Site) -> None:
 
 
 async def two_sizes(site: Site) -> None:
-    """100 regions a second on four cores; on two of them 80."""
+    """100 regions per second on four cores, 80 on two of them."""
     await site.start()
     for second in range(13):
         site.learner.take(sample(second, regions=100 * second))
@@ -244,7 +244,7 @@ SCENARIOS = {
 def test_a_finished_job_teaches_its_speed(tmp_path: Path) -> None:
     stored = run(tmp_path, "regions").core.state.profiles["app/cores"]
     assert stored.source == "progress"
-    # 500 regions at 100 a second on 4 cores at 40 W.
+    # 500 regions at 100 per second on 4 cores at 40 W.
     assert stored.profile.time_s(4, 40) == pytest.approx(5.0, rel=0.05)
 
 
@@ -259,7 +259,9 @@ def lender(path: Path, **fields: object) -> tuple[SeenSpeed, ...]:
 
 
 def test_the_speeds_of_a_job_that_may_lend_are_told(tmp_path: Path) -> None:
-    """After 4 s, then each time after twice as long; a size by its newest."""
+    """Speeds are reported after 4 s and then at doubling intervals; the newest value of a size
+    counts.
+    """
     speeds = lender(tmp_path)
     told = [(one.cores, one.rate, one.seen_ns // S) for one in speeds]
     assert told == [(4, pytest.approx(100), 8), (2, pytest.approx(80), 4)]
@@ -288,7 +290,7 @@ def test_what_was_done_with_less_dram_teaches_nothing(
 
 def test_two_measures_are_not_mixed(tmp_path: Path) -> None:
     stored = run(tmp_path, "change_of_measure").core.state.profiles["app/cores"]
-    # One a second of 6000; neither the regions before count, nor the 5000 at the change.
+    # One unit per second, of 6000. Neither the earlier regions nor the jump of 5000 count.
     assert stored.profile.time_s(4, 40) == pytest.approx(6000, rel=0.05)
 
 

@@ -1,4 +1,4 @@
-"""Processor maps of Charm++ jobs in telemetry, and in what people are told."""
+"""Processor maps of Charm++ jobs in telemetry and in answers to clients."""
 
 from __future__ import annotations
 
@@ -7,15 +7,17 @@ from unit.core.stage import node_spec as core_node
 
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import JobId, NodeId
-from wattfold.coordinator.adapters.agent_messages import node_spec, sample
+from wattfold.coordinator.adapters.agents.inventories import node_spec
+from wattfold.coordinator.adapters.agents.launch_messages import launch_request
+from wattfold.coordinator.adapters.agents.messages import sample
 from wattfold.coordinator.adapters.clock import Clock
-from wattfold.coordinator.adapters.launch_data import LaunchData
-from wattfold.coordinator.adapters.launch_messages import launch_request
-from wattfold.coordinator.adapters.map_views import statements
-from wattfold.coordinator.adapters.observations import Observations
-from wattfold.coordinator.adapters.views import job_message, node_message
-from wattfold.coordinator.core import actions as act
-from wattfold.coordinator.core.job import ResizeMode
+from wattfold.coordinator.adapters.copies.job_messages import job_message
+from wattfold.coordinator.adapters.copies.map_views import statements
+from wattfold.coordinator.adapters.copies.site_messages import node_message
+from wattfold.coordinator.adapters.journal.launch_data import LaunchData
+from wattfold.coordinator.adapters.learning.observations import Observations
+from wattfold.coordinator.core.model import actions as act
+from wattfold.coordinator.core.model.job import ResizeMode
 from wattfold.v1 import common_pb2
 from wattfold.v1 import coordinator_pb2 as pb
 from wattfold.v1 import node_agent_pb2 as agent_pb
@@ -35,7 +37,7 @@ def usage(**fields: object) -> agent_pb.JobUsage:
 
 
 def told(found: agent_pb.JobUsage, mode: ResizeMode = ResizeMode.MAP) -> pb.Job:
-    """The job as people are told of it after this telemetry."""
+    """The job as clients see it after this telemetry."""
     stage = Stage()
     stage.up("n0")
     stage.submit("a", job_spec(mode=mode))

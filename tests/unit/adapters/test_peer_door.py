@@ -1,4 +1,4 @@
-"""The door in front of gRPC carries every byte both ways and says who asks."""
+"""The socket in front of gRPC forwards every byte in both directions and identifies the peer."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ from typing import Any
 
 import pytest
 
-from wattfold.coordinator.adapters import peer_door
-from wattfold.coordinator.adapters.peer_door import PeerDoor
-from wattfold.coordinator.adapters.peers import own_end
+from wattfold.coordinator.adapters.door import door_limits, peer_door
+from wattfold.coordinator.adapters.door.door_limits import Caller
+from wattfold.coordinator.adapters.door.peer_door import PeerDoor
+from wattfold.coordinator.adapters.door.peers import own_end
 
 GREETING = b"I speak first."
 CHUNK = 65536
@@ -24,7 +25,7 @@ LARGE = 40 * CHUNK
 
 
 class Behind:
-    """A server behind the door: greets, then sends back what it gets. Knows its callers' names."""
+    """Server behind the socket: it greets, echoes, and records the names of its callers."""
 
     def __init__(self, path: Path) -> None:
         self.names: list[bytes] = []
@@ -44,7 +45,7 @@ class Behind:
             threading.Thread(target=_echo, args=(connection,), daemon=True).start()
 
     def close(self) -> None:
-        """Nobody is let in any more."""
+        """Accept no further connections."""
         self._listening.shutdown(socket.SHUT_RDWR)
         self._listening.close()
         self._thread.join()
@@ -89,7 +90,7 @@ def called(tmp_path: Path) -> socket.socket:
 
 def exchange(tmp_path: Path, data: bytes) -> None:
     with called(tmp_path) as connection:
-        # Beside reading: more than all buffers between here and there hold.
+        # In a thread, because the data may exceed all buffers of the connection.
         sender = threading.Thread(target=connection.sendall, args=(data,))
         sender.start()
         assert read(connection, len(GREETING) + len(data)) == GREETING + data
@@ -133,7 +134,7 @@ def test_a_caller_that_goes_makes_room(
     tmp_path: Path, door: PeerDoor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     del door
-    monkeypatch.setattr(peer_door, "CONNECTIONS_MAX_OF_ONE", 1)
+    monkeypatch.setattr(door_limits, "CONNECTIONS_MAX_OF_ONE", 1)
     exchange(tmp_path, b"x")
     until_s = time.monotonic() + 30
     while time.monotonic() < until_s:
@@ -150,7 +151,7 @@ def test_a_caller_too_many_is_let_go_and_the_log_says_so(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     del door
-    monkeypatch.setattr(peer_door, "CONNECTIONS_MAX_OF_ONE", 1)
+    monkeypatch.setattr(door_limits, "CONNECTIONS_MAX_OF_ONE", 1)
     with called(tmp_path) as first:
         assert read(first, len(GREETING)) == GREETING
         with called(tmp_path) as second:
@@ -176,13 +177,13 @@ def test_without_a_server_the_log_says_why_a_caller_is_let_go(
 def test_what_a_caller_says_before_it_is_let_in_waits_for_that(
     tmp_path: Path, door: PeerDoor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As in Python 3.11.2, where a transport that is paused as it is made reads all the same."""
+    """Reproduces Python 3.11.2, where a transport that is paused at its creation reads anyway."""
     del door
 
     def add_reader(self: Any, fd: int, callback: Callable[..., None], *given: Any) -> None:
         self._loop._add_reader(fd, callback, *given)
 
-    async def late(self: peer_door._Outer, caller: peer_door.Caller) -> None:
+    async def late(self: peer_door._Outer, caller: Caller) -> None:
         await asyncio.sleep(0.1)
         await join(self, caller)
 

@@ -1,4 +1,4 @@
-"""Planning on a copy of the state: what comes back is taken as the whole plan would be."""
+"""Planning on a copy of the state: the differences that return describe the whole plan."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from unit.core.stage import S, Stage, job_spec, on, planning_round
 
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import JobId, NodeId
-from wattfold.coordinator.adapters import codec
 from wattfold.coordinator.adapters.beside import Beside
 from wattfold.coordinator.adapters.clock import Clock
-from wattfold.coordinator.adapters.node_views import start_statements
-from wattfold.coordinator.adapters.observations import Observations
+from wattfold.coordinator.adapters.copies.job_messages import job_without_spec
+from wattfold.coordinator.adapters.copies.node_views import start_statements
+from wattfold.coordinator.adapters.copies.replica_feed import ReplicaFeed, for_planning
+from wattfold.coordinator.adapters.journal import codec
+from wattfold.coordinator.adapters.learning.observations import Observations
 from wattfold.coordinator.adapters.planning import Planner, news_of, propose
-from wattfold.coordinator.adapters.replica_feed import ReplicaFeed, for_planning
-from wattfold.coordinator.adapters.views import job_without_spec
-from wattfold.coordinator.core import actions as act
-from wattfold.coordinator.core import events as ev
-from wattfold.coordinator.core.changes import Changes
-from wattfold.coordinator.core.job import Job, JobKind
-from wattfold.coordinator.core.plan import Plan, Policy, Snapshot, Waiting
-from wattfold.coordinator.core.promise import Promise
+from wattfold.coordinator.core.model import actions as act
+from wattfold.coordinator.core.model import events as ev
+from wattfold.coordinator.core.model.job import Job, JobKind
+from wattfold.coordinator.core.model.plan import Plan, Policy, Snapshot, Waiting
+from wattfold.coordinator.core.model.promise import Promise
+from wattfold.coordinator.core.state.changes import Changes
 from wattfold.coordinator.models.pass_model import SizeUnit, default_profile
 from wattfold.coordinator.models.power_curve import PowerCurve
-from wattfold.coordinator.policies.fifo_easy import FifoEasy
+from wattfold.coordinator.policies.fifo.policy import FifoEasy
 
 
 def busy() -> Stage:
@@ -173,7 +173,7 @@ def test_who_leaves_the_queue_is_promised_nothing() -> None:
 
 
 class Says:
-    """A policy that leaves the jobs it has seen, and fails if told to."""
+    """Policy that names the jobs it has seen in its plan, and fails on request."""
 
     name = "says"
 
@@ -239,7 +239,7 @@ def test_a_profile_that_was_learnt_counts_for_jobs_that_wait_already() -> None:
     for name, size, time_s in (("first", 3, 10), ("later", 1, 0)):
         spec = job_spec(size, size, time_ns=time_s * S, **whole)
         send(ev.JobSubmitted(job_id=JobId(name), spec=spec))
-    # Taken for one of an hour it would keep the first from starting.
+    # With an assumed run time of an hour it would delay the first job.
     assert starts() == set()
     assert starts() == set(), "and nothing is new"
     curve = PowerCurve(a=1.5, b=4.0, c=8.0, f_low_ghz=1.2, f_high_ghz=2.6)

@@ -1,4 +1,4 @@
-"""Profiles that clients send: models and certificates, stored apart and shown together."""
+"""Profiles sent by clients: models and certificates, stored separately and shown together."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ import pytest
 from unit.core.stage import job_spec
 
 from wattfold.contract.ids import JobId
-from wattfold.coordinator.adapters import codec, profiles
 from wattfold.coordinator.adapters.clock import Clock
-from wattfold.coordinator.core import events as ev
-from wattfold.coordinator.core.job import ResizeMode
+from wattfold.coordinator.adapters.journal import codec
+from wattfold.coordinator.adapters.requests import profiles
 from wattfold.coordinator.core.machine import CoordinatorCore
-from wattfold.coordinator.core.resize_cost import learn_stall
-from wattfold.coordinator.core.state import State
+from wattfold.coordinator.core.model import events as ev
+from wattfold.coordinator.core.model.job import ResizeMode
+from wattfold.coordinator.core.model.resize_cost import learn_stall
+from wattfold.coordinator.core.state.state import State
 from wattfold.v1 import common_pb2 as common
 from wattfold.v1 import coordinator_pb2 as pb
 

@@ -1,4 +1,4 @@
-"""Queues where jobs come in: named, default, and what they take."""
+"""Queues at submission: named queues, the default queue, and the jobs they accept."""
 
 from __future__ import annotations
 
@@ -10,13 +10,19 @@ from unit.adapters.test_config import complaint, read
 from unit.core.stage import Stage, job_spec
 
 from wattfold.contract.ids import JobId
-from wattfold.coordinator.adapters import codec
-from wattfold.coordinator.adapters.queues import limits_in, queue_messages, queue_of, queued
-from wattfold.coordinator.adapters.submissions import InvalidRequestError, TimeLimits
-from wattfold.coordinator.core import events as ev
-from wattfold.coordinator.core.job import CoreSharing, JobKind, SizeUnit
-from wattfold.coordinator.core.queue import Queue
-from wattfold.coordinator.core.snapshot import snapshot
+from wattfold.coordinator.adapters.journal import codec
+from wattfold.coordinator.adapters.requests.field_checks import InvalidRequestError
+from wattfold.coordinator.adapters.requests.queues import (
+    limits_in,
+    queue_messages,
+    queue_of,
+    queued,
+)
+from wattfold.coordinator.adapters.requests.submissions import TimeLimits
+from wattfold.coordinator.core.model import events as ev
+from wattfold.coordinator.core.model.job import CoreSharing, JobKind, SizeUnit
+from wattfold.coordinator.core.model.queue import Queue
+from wattfold.coordinator.core.rules.snapshot import snapshot
 from wattfold.v1 import coordinator_pb2 as pb
 
 S = 1_000_000_000

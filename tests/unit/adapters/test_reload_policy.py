@@ -1,7 +1,8 @@
-"""A reload takes settings of the policy over, with the files that they name; no other policy."""
+"""A reload applies new settings of the policy and the files they name, but no other policy."""
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,15 +10,17 @@ from typing import Any, cast
 
 import pytest
 
-from wattfold.coordinator.adapters.config import Config, ConfigError, load
-from wattfold.coordinator.adapters.membership import Membership, Reloader
-from wattfold.coordinator.core.plan import Policy
-from wattfold.coordinator.core.queue import Queue
-from wattfold.coordinator.policies.andreas import TrainingPolicy
+from wattfold.coordinator.adapters.agents.membership import Membership
+from wattfold.coordinator.adapters.config.settings import Config, load
+from wattfold.coordinator.adapters.config.values import ConfigError
+from wattfold.coordinator.adapters.reloading import Reloaded, Reloader
+from wattfold.coordinator.core.model.plan import Policy
+from wattfold.coordinator.core.model.queue import Queue
+from wattfold.coordinator.policies.training.policy import TrainingPolicy
 
 
 class Members:
-    """Nodes and queues are no matter here."""
+    """Members without content: nodes and queues do not matter here."""
 
     def follow(self, entries: Sequence[Any]) -> None:
         pass
@@ -27,14 +30,17 @@ class Members:
 
 
 class Planning:
-    """The policy of the next round."""
+    """Record of the policy of the next round."""
 
     def __init__(self, policy: Policy) -> None:
         self.policy = policy
 
+    async def change(self, policy: Policy) -> None:
+        self.policy = policy
+
 
 class Site:
-    """A configuration file with prices, and who reloads it."""
+    """A configuration file with prices, and the object that reloads it."""
 
     def __init__(self, folder: Path) -> None:
         self.file, self.prices = folder / "coordinator.toml", folder / "prices.csv"
@@ -55,8 +61,8 @@ class Site:
     def _read(self) -> Config:
         return load(self.file, {})
 
-    def reload(self) -> None:
-        self._reloader.reload()
+    def reload(self) -> Reloaded:
+        return asyncio.run(self._reloader.reload())
 
     @property
     def eur_per_kwh(self) -> float:
@@ -72,13 +78,11 @@ def site(tmp_path: Path) -> Site:
 
 def test_prices_of_tomorrow_are_read(site: Site, caplog: pytest.LogCaptureFixture) -> None:
     before = site.eur_per_kwh
-    site.reload()
+    assert site.reload().changed == ()
     assert site.eur_per_kwh == before
-    assert "policy_settings_taken_over" not in caplog.text
     site.price(190.0)
-    site.reload()
+    assert site.reload().changed == ("policy",)
     assert site.eur_per_kwh == pytest.approx(before + 0.1)
-    assert "policy_settings_taken_over policy=andreas" in caplog.text
     assert "reload_needs_restart" not in caplog.text
 
 
@@ -87,17 +91,26 @@ def test_prices_that_cannot_be_read_change_nothing(
 ) -> None:
     before = site.eur_per_kwh
     site.prices.write_text("no prices\n")
-    with caplog.at_level(logging.ERROR):
+    with caplog.at_level(logging.ERROR), pytest.raises(ConfigError):
         site.reload()
     assert site.eur_per_kwh == before
     assert "reload_refused" in caplog.text
 
 
-def test_another_policy_needs_a_restart(site: Site, caplog: pytest.LogCaptureFixture) -> None:
+def test_another_policy_is_taken_over(site: Site) -> None:
     site.write(policy="fifo-easy")
-    site.reload()
-    assert site.planning.policy.name == "andreas"
-    assert "reload_needs_restart setting=policy" in caplog.text
+    done = site.reload()
+    assert (done.changed, done.needs_restart) == (("policy",), ())
+    assert site.planning.policy.name == "fifo-easy"
+
+
+def test_what_needs_a_restart_is_named_each_time(
+    site: Site, caplog: pytest.LogCaptureFixture
+) -> None:
+    site.write(policy="andreas", more="lease_s = 20")
+    for _ in range(2):
+        assert site.reload().needs_restart == ("lease_s",)
+    assert caplog.text.count("reload_needs_restart setting=lease_s") == 2
 
 
 def test_a_configuration_that_is_wrong_is_one_at_the_start_too(site: Site) -> None:

@@ -1,4 +1,4 @@
-"""Reservations where they come in: what is refused and why, which nodes are chosen, who is told."""
+"""Reservation requests: reasons for a refusal, the chosen nodes, and the notified jobs."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from unit.adapters.api_site import ApiSite
 from unit.core.stage import S, Stage, job_spec, node_spec, on
 
 from wattfold.contract.ids import NodeId
-from wattfold.coordinator.adapters.access import Right, right_of
-from wattfold.coordinator.adapters.auditing import LOOKS
 from wattfold.coordinator.adapters.clock import Clock
-from wattfold.coordinator.adapters.reservations import (
+from wattfold.coordinator.adapters.copies.site_messages import node_message
+from wattfold.coordinator.adapters.door.access import Right, right_of
+from wattfold.coordinator.adapters.door.auditing import LOOKS
+from wattfold.coordinator.adapters.requests.field_checks import InvalidRequestError
+from wattfold.coordinator.adapters.requests.reservations import (
     check_reservation,
     reservation_message,
     reservation_of,
 )
-from wattfold.coordinator.adapters.submissions import InvalidRequestError
-from wattfold.coordinator.adapters.views import node_message
-from wattfold.coordinator.core import events as ev
-from wattfold.coordinator.core.job import JobKind, JobSpec, SizeUnit
-from wattfold.coordinator.core.queue import Queue
-from wattfold.coordinator.core.reservation import Reservation
-from wattfold.coordinator.core.spread import Spread
+from wattfold.coordinator.core.model import events as ev
+from wattfold.coordinator.core.model.job import JobKind, JobSpec, SizeUnit
+from wattfold.coordinator.core.model.queue import Queue
+from wattfold.coordinator.core.model.reservation import Reservation
+from wattfold.coordinator.core.model.spread import Spread
 from wattfold.v1 import coordinator_pb2 as pb
 
 RIGID = JobKind.RIGID
@@ -47,10 +47,10 @@ def site() -> Stage:
 
 
 class Asking:
-    """Requests of one site, by a clock that has just begun."""
+    """Requests of one site, on a clock that has just started."""
 
     def __init__(self, stage: Stage) -> None:
-        self.stage, self.clock = stage, Clock()
+        self.stage, self.clock = stage, Clock(last_ns=stage.now_ns)
         self.now_s = self.clock.wall_s(self.clock.now_ns())
 
     def request(self, start_s: float = 100, end_s: float = 200, **fields: Any) -> pb.ReserveRequest:
@@ -71,7 +71,7 @@ class Asking:
         return str(caught.value)
 
 
-# ---- what is taken -----------------------------------------------------------------------------
+# ---- accepted reservations ----------------------------------------------------------------------
 
 
 def test_what_is_asked_for_is_what_is_kept() -> None:
@@ -155,7 +155,7 @@ def test_two_do_not_keep_the_same_node_at_the_same_time() -> None:
     assert asking.made(name="s", node_ids=["n0"], start_s=200, end_s=300).nodes == ("n0",)
 
 
-# ---- jobs that name one ------------------------------------------------------------------------
+# ---- jobs that name a reservation ---------------------------------------------------------------
 
 
 def checked(spec: JobSpec, **fields: Any) -> str:
@@ -235,7 +235,7 @@ def test_a_job_that_never_can(spec: JobSpec, fields: dict[str, Any], why: str) -
     assert why in checked(spec, **fields)
 
 
-# ---- told --------------------------------------------------------------------------------------
+# ---- messages -----------------------------------------------------------------------------------
 
 
 def test_nodes_tell_what_they_are_kept_for_and_who_overstays() -> None:

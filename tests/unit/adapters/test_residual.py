@@ -1,4 +1,4 @@
-"""Residual work and node totals, from telemetry to policies and people."""
+"""Residual work and node power, from telemetry to policies and clients."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from unit.policies.snapshots import held, job, node, snapshot
 
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import JobId, NodeId
-from wattfold.coordinator.adapters.agent_messages import MessageError, node_spec, sample
-from wattfold.coordinator.adapters.observations import NodeSample, Observations
-from wattfold.coordinator.adapters.residual import AlarmLog, with_residual
-from wattfold.coordinator.policies.fifo_easy import FifoEasy
+from wattfold.coordinator.adapters.agents.inventories import MessageError, node_spec
+from wattfold.coordinator.adapters.agents.messages import sample
+from wattfold.coordinator.adapters.learning.observations import NodeSample, Observations
+from wattfold.coordinator.adapters.learning.residual import AlarmLog, with_residual
+from wattfold.coordinator.policies.fifo.policy import FifoEasy
 from wattfold.v1 import node_agent_pb2 as pb
 
 S = 1_000_000_000
@@ -35,7 +36,9 @@ def residual_of(*loads: tuple[int, float], alarm: bool = True) -> pb.JobUsage:
 
 
 def heard(*jobs: pb.JobUsage, psys: int = 0, energy_j: int = 0, at_s: int = 1) -> NodeSample:
-    """Packages draw 40 W and memory 10 W; the platform's meter says what it says."""
+    """A sample of packages that draw 40 W and memory that draws 10 W, with an optional platform
+    meter.
+    """
     message = pb.Telemetry(node_id="n0", jobs=jobs)
     for name, watts in (("package-0", 40), ("dram-0", 10)):
         message.zones.add(

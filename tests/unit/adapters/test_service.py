@@ -1,4 +1,4 @@
-"""The service: on disk first, then handled, then acted upon; and what a full disk does."""
+"""The service writes events to disk, then handles them, then acts. Also tests a full disk."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ from unit.core.stage import job_spec, node_spec, on, planning_round, reading
 
 from wattfold.contract.ids import JobId, NodeId
 from wattfold.coordinator.adapters.clock import Clock
-from wattfold.coordinator.adapters.journal import Journal, JournalError
-from wattfold.coordinator.adapters.service import CHECKPOINT_EVERY, Service, replay
-from wattfold.coordinator.core import actions as act
-from wattfold.coordinator.core import events as ev
-from wattfold.coordinator.core import reports
+from wattfold.coordinator.adapters.journal.journal import Journal, JournalError
+from wattfold.coordinator.adapters.journal.replaying import replay
+from wattfold.coordinator.adapters.service import CHECKPOINT_EVERY, Service
 from wattfold.coordinator.core.machine import CoordinatorCore
-from wattfold.coordinator.core.plan import Plan
+from wattfold.coordinator.core.model import actions as act
+from wattfold.coordinator.core.model import events as ev
+from wattfold.coordinator.core.model import reports
+from wattfold.coordinator.core.model.plan import Plan
 
 BUDGET_UW = 1_000_000_000
 N0 = NodeId("n0")
@@ -34,7 +35,7 @@ COMMANDS = (
 
 
 class Hands:
-    """Notes what is to be done, and how many events were on disk by then."""
+    """Executor that records each action and the number of events on disk at that time."""
 
     def __init__(self, journal: Journal) -> None:
         self.done: list[tuple[act.Action, int]] = []
@@ -50,7 +51,7 @@ class Hands:
 
 
 class Bench:
-    """A running service on a journal that can be made full."""
+    """A running service on a journal whose disk can be made full."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -61,12 +62,12 @@ class Bench:
         self.service.performers = dict.fromkeys(COMMANDS, self.hands)
 
     def disk_is_full(self, full: bool) -> None:
-        """The next page of the database finds no room, as on a full disk."""
+        """Limit the database to its current size, as a full disk does, or lift this limit."""
         (used,) = self.journal._db.execute("PRAGMA page_count").fetchone()
         self.journal._db.execute(f"PRAGMA max_page_count = {used if full else 1 << 30}")
 
     async def settled(self) -> None:
-        """Everything posted until now has been handled."""
+        """Wait until everything posted so far has been handled."""
         done = asyncio.Event()
         self.service.listeners.append(done.set)
         self.service.post(ev.TimePassed())
@@ -101,7 +102,7 @@ def submitted(name: str, **fields: Any) -> ev.JobSubmitted:
 
 
 def big(name: str) -> ev.JobSubmitted:
-    """A submission that needs new pages."""
+    """A submission that needs new pages of the database."""
     spec = job_spec(argv=("x", "y" * 100_000))
     return ev.JobSubmitted(job_id=JobId(name), spec=spec)
 
@@ -142,7 +143,7 @@ def test_what_is_done_is_on_disk_first(tmp_path: Path) -> None:
         await bench.settled()
         lease = service.core.state.nodes[N0].lease_request
         bench.hands.done.clear()
-        # Nobody waits for a renewal, but the raise that follows must not be forgotten.
+        # No request waits for a renewal, but the raise that follows must be on disk first.
         service.post(reports.LeaseRenewed(node_id=N0, request_id=lease, caps=(reading(10),)))
         await bench.settled()
         assert bench.hands.kinds() == ["SetCaps"]

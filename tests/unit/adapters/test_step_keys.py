@@ -1,4 +1,4 @@
-"""The secret of a coordinator, the keys of its jobs, addresses of steps, what agents are told."""
+"""The coordinator's secret, step keys of jobs, addresses of steps, and keys sent to agents."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ import pytest
 
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import JobId, NodeId
-from wattfold.coordinator.adapters.agent_messages import node_spec
-from wattfold.coordinator.adapters.launch_data import LaunchData
-from wattfold.coordinator.adapters.launch_messages import launch_request
-from wattfold.coordinator.adapters.step_keys import (
+from wattfold.coordinator.adapters.agents.inventories import node_spec
+from wattfold.coordinator.adapters.agents.launch_messages import launch_request
+from wattfold.coordinator.adapters.agents.step_keys import (
     SECRET_NAME,
     StepSecretError,
     step_keys,
     steps_address,
 )
-from wattfold.coordinator.core import actions as act
-from wattfold.coordinator.core.job import JobSpec
+from wattfold.coordinator.adapters.journal.launch_data import LaunchData
+from wattfold.coordinator.core.model import actions as act
+from wattfold.coordinator.core.model.job import JobSpec
 from wattfold.v1 import common_pb2
 from wattfold.v1 import node_agent_pb2 as pb
 

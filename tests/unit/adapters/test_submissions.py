@@ -1,4 +1,4 @@
-"""Every reason for which a submission is not taken, with value, limit and unit."""
+"""Every reason for refusing a submission, with value, limit and unit."""
 
 from __future__ import annotations
 
@@ -12,18 +12,13 @@ from unit.policies.snapshots import W, node
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import NodeId, ZoneName
 from wattfold.coordinator.adapters.clock import Clock
-from wattfold.coordinator.adapters.possible import check_possible
-from wattfold.coordinator.adapters.submissions import (
-    InvalidRequestError,
-    due_ns,
-    job_spec,
-    launch_data,
-)
-from wattfold.coordinator.adapters.views import spec_message
-from wattfold.coordinator.core.charge import share_uw
-from wattfold.coordinator.core.job import JobKind, JobSpec, ResizeMode, SizeUnit
-from wattfold.coordinator.core.levels import PLAIN, Levels
-from wattfold.coordinator.core.node import NodeSpec, Zone, ZoneKind
+from wattfold.coordinator.adapters.copies.job_messages import spec_message
+from wattfold.coordinator.adapters.requests.field_checks import InvalidRequestError, due_ns
+from wattfold.coordinator.adapters.requests.possible import check_possible
+from wattfold.coordinator.adapters.requests.submissions import job_spec, launch_data
+from wattfold.coordinator.core.model.job import JobKind, JobSpec, ResizeMode, SizeUnit
+from wattfold.coordinator.core.model.levels import PLAIN, Levels
+from wattfold.coordinator.core.model.node import NodeSpec, Zone, ZoneKind
 from wattfold.v1 import common_pb2
 from wattfold.v1 import coordinator_pb2 as pb
 
@@ -141,9 +136,15 @@ def test_the_greatest_size_is_the_least_one_if_not_given() -> None:
         ({"argv": []}, "no command given"),
         ({"argv": [""]}, "no command given"),
         ({"argv": ["x"] * 4097}, "4097 arguments exceed the limit of 4096"),
-        ({"app": "a b"}, "application name 'a b': use 1-63 of A-Z a-z 0-9 . _ -"),
-        ({"name": "x" * 101}, "job name '" + "x" * 40 + "': at most 100 printable characters"),
-        ({"name": "a\nb"}, "job name 'a\\nb': at most 100 printable characters"),
+        (
+            {"app": "a b"},
+            "application name 'a b': use 1-63 of A-Z a-z 0-9 . _ -; give another name with --app",
+        ),
+        (
+            {"name": "x" * 101},
+            "job name '" + "x" * 40 + "' must have 1 to 100 printable characters",
+        ),
+        ({"name": "a\nb"}, "job name 'a\\nb' must have 1 to 100 printable characters"),
         (
             {"size_min": 3, "size_max": 2, "kind": pb.JOB_KIND_MOLDABLE},
             "size 3-2: the minimum is above the maximum",
@@ -229,7 +230,6 @@ def spec(**fields: Any) -> JobSpec:
     return JobSpec(name="a", app="a", argv=("x",), **fields)
 
 
-PLENTY_UW = 10**12
 NODES = [node("n0", 2).spec, node("n1", 4, floor_w=20, max_w=40).spec]
 
 
@@ -250,22 +250,14 @@ NODES = [node("n0", 2).spec, node("n1", 4, floor_w=20, max_w=40).spec]
 )
 def test_what_no_node_could_ever_hold(wanted: dict[str, Any], text: str) -> None:
     with pytest.raises(InvalidRequestError) as caught:
-        check_possible(spec(**wanted), NODES, PLENTY_UW)
+        check_possible(spec(**wanted), NODES)
     assert str(caught.value) == text
 
 
 def test_what_fits_just_so_and_what_nobody_can_know_yet() -> None:
-    check_possible(spec(size_min=4), NODES, PLENTY_UW)
-    check_possible(spec(size_min=2, unit=SizeUnit.NODES, cap_uw=20 * W), NODES, PLENTY_UW)
-    check_possible(spec(size_min=1000), [], 0)
-
-
-def test_a_fixed_cap_that_never_fits_the_budget_is_refused() -> None:
-    wanted = spec(size_min=4, size_max=4, cap_uw=20 * W)
-    needed_uw = min(share_uw(node.kind, 4, 20 * W) for node in NODES if len(node.cpus) >= 4)
-    check_possible(wanted, NODES, needed_uw)
-    with pytest.raises(InvalidRequestError, match=r"4 cores at 20\.000 W .* the budget leaves"):
-        check_possible(wanted, NODES, needed_uw - 1)
+    check_possible(spec(size_min=4), NODES)
+    check_possible(spec(size_min=2, unit=SizeUnit.NODES, cap_uw=20 * W), NODES)
+    check_possible(spec(size_min=1000), [])
 
 
 GPU_NODES = [
@@ -311,24 +303,24 @@ def test_what_no_node_could_ever_hold_beside_cores(wanted: dict[str, Any], why: 
     if wanted.get("among") == ("SECOND",):
         wanted = {**wanted, "among": (GPU_NODES[1].node_id,)}
     with pytest.raises(InvalidRequestError, match=f"^{re.escape(why)}$"):
-        check_possible(spec(**wanted), GPU_NODES, PLENTY_UW)
+        check_possible(spec(**wanted), GPU_NODES)
 
 
 def test_what_one_node_could_hold_is_taken() -> None:
-    check_possible(spec(gpus=2, memory_bytes=4 << 30, features=("big",)), GPU_NODES, PLENTY_UW)
-    check_possible(spec(memory_bytes=8 << 30), GPU_NODES, PLENTY_UW)
+    check_possible(spec(gpus=2, memory_bytes=4 << 30, features=("big",)), GPU_NODES)
+    check_possible(spec(memory_bytes=8 << 30), GPU_NODES)
 
 
 def test_a_node_of_the_configuration_that_has_not_come_yet_may_be_named() -> None:
     own = {node.node_id: () for node in GPU_NODES} | {NodeId("later"): ()}
-    check_possible(spec(among=(NodeId("later"),)), GPU_NODES, PLENTY_UW, own)
+    check_possible(spec(among=(NodeId("later"),)), GPU_NODES, own)
 
 
 def test_features_of_the_configuration_count() -> None:
     own = {node.node_id: ("added",) for node in GPU_NODES}
-    check_possible(spec(features=("added",)), GPU_NODES, PLENTY_UW, own)
+    check_possible(spec(features=("added",)), GPU_NODES, own)
     with pytest.raises(InvalidRequestError, match="no node has the feature 'added'"):
-        check_possible(spec(features=("added",)), GPU_NODES, PLENTY_UW)
+        check_possible(spec(features=("added",)), GPU_NODES)
 
 
 def test_a_time_that_is_over_is_no_time_to_be_done_by() -> None:
@@ -341,7 +333,7 @@ def test_a_time_that_is_over_is_no_time_to_be_done_by() -> None:
 
 
 def levelled_node() -> NodeSpec:
-    """Two DRAM zones of 4..12 W each that stand at 6 W, and two GPUs of 50..90 W."""
+    """A node with two DRAM zones of 4..12 W, each set to 6 W, and two GPUs of 50..90 W."""
 
     def zone(name: str, kind: ZoneKind, least_w: int, most_w: int) -> Zone:
         return Zone(
@@ -388,28 +380,9 @@ def test_levels_that_no_node_could_ever_hold(nodes: str, wanted: dict[str, int],
     there = [replace(NODES[1], gpus=("0", "1"))] if nodes == "bare" else [*NODES, levelled_node()]
     asked = spec(levels=Levels(**wanted), gpus=1 if "gpu_uw" in wanted else 0)
     with pytest.raises(InvalidRequestError, match=f"^{re.escape(why)}$"):
-        check_possible(asked, there, PLENTY_UW)
+        check_possible(asked, there)
     good = spec(levels=Levels(dram_uw=8 * W, gpu_uw=90 * W), gpus=1)
-    check_possible(good, [levelled_node()], 40 * W)
-
-
-def test_a_level_of_gpus_is_counted_from_their_floors() -> None:
-    asked = spec(levels=Levels(gpu_uw=90 * W), gpus=2)
-    check_possible(asked, [levelled_node()], 80 * W)
-    text = "1 core at 90.000 W per GPU need 80.000 W above idle"
-    with pytest.raises(InvalidRequestError, match=f"^{re.escape(text)}"):
-        check_possible(asked, [levelled_node()], 80 * W - 1)
-    # Without one a policy may choose less than the greatest.
-    check_possible(spec(gpus=2), [levelled_node()], 0)
-
-
-def test_a_level_that_never_fits_the_budget_is_refused() -> None:
-    wanted = spec(size_min=2, size_max=2, cap_uw=20 * W, levels=Levels(dram_uw=24 * W))
-    needed_uw = (4 + 12) // 2 * W
-    check_possible(wanted, [levelled_node()], needed_uw, dram_cap_uw=6 * W)
-    text = "2 cores at 20.000 W per node and 24.000 W of DRAM need 8.000 W above idle"
-    with pytest.raises(InvalidRequestError, match=f"^{re.escape(text)}"):
-        check_possible(wanted, [levelled_node()], needed_uw - 1, dram_cap_uw=6 * W)
+    check_possible(good, [levelled_node()])
 
 
 def test_levels_are_taken_and_told() -> None:
@@ -427,13 +400,13 @@ def test_levels_are_taken_and_told() -> None:
 
 
 def test_a_map_over_nodes_is_for_nodes_with_as_many_cores_each() -> None:
-    """No policy could ever start it on others: it would wait without an end."""
+    """No policy could start the job on these nodes, so it would wait forever."""
     unlike = [NODES[0], replace(NODES[0], node_id=NodeId("other"), cpus=CpuSet.of(range(3)))]
     wanted = {"kind": JobKind.MALLEABLE, "mode": ResizeMode.MAP, "unit": SizeUnit.NODES}
     with pytest.raises(
         InvalidRequestError, match="select identical nodes with --features or --among"
     ):
-        check_possible(spec(**wanted), unlike, PLENTY_UW)
-    check_possible(spec(**wanted), unlike[:1], PLENTY_UW)
-    check_possible(spec(**wanted, among=(NodeId("other"),)), unlike, PLENTY_UW)
-    check_possible(spec(**{**wanted, "mode": ResizeMode.RESTART}), unlike, PLENTY_UW)
+        check_possible(spec(**wanted), unlike)
+    check_possible(spec(**wanted), unlike[:1])
+    check_possible(spec(**wanted, among=(NodeId("other"),)), unlike)
+    check_possible(spec(**{**wanted, "mode": ResizeMode.RESTART}), unlike)

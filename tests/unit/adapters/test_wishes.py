@@ -1,4 +1,4 @@
-"""From telemetry to wishes, through the real service."""
+"""Core requests from telemetry to the core, through the real service."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from pathlib import Path
 from unit.adapters.test_learning import A, Site, sample
 from unit.core.stage import job_spec
 
-from wattfold.coordinator.adapters.codec import dump_event, load_event
-from wattfold.coordinator.adapters.observations import NodeSample
-from wattfold.coordinator.adapters.wishes import INTERVAL_NS, WishReporter
-from wattfold.coordinator.core import events as ev
-from wattfold.coordinator.core.job import JobKind
+from wattfold.coordinator.adapters.journal.codec import dump_event, load_event
+from wattfold.coordinator.adapters.learning.observations import NodeSample
+from wattfold.coordinator.adapters.learning.wishes import INTERVAL_NS, WishReporter
+from wattfold.coordinator.core.model import events as ev
+from wattfold.coordinator.core.model.job import JobKind
 
 S = 1_000_000_000
 GAP_S = INTERVAL_NS / S
@@ -25,7 +25,7 @@ def said(at_s: float, cores: int) -> NodeSample:
 
 
 def heard(path: Path, kind: JobKind, *samples: NodeSample) -> list[int]:
-    """What the core took for the wish after each sample."""
+    """Number of requested cores in the core after each sample."""
 
     async def go() -> list[int]:
         site = Site(path, job_spec(kind=kind))

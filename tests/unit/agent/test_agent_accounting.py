@@ -1,4 +1,4 @@
-"""What is charged to jobs that are started again."""
+"""Charges to jobs that are restarted."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import JobId
 from wattfold.contract.units import NS_PER_S
 from wattfold.nodeagent.core.launch import ResizeMode
-from wattfold.nodeagent.service.accounting import Accounting, AccountingRules
-from wattfold.nodeagent.service.records import Job, JobState
+from wattfold.nodeagent.service.jobs.accounting import Accounting, AccountingRules
+from wattfold.nodeagent.service.jobs.records import Job, JobState
 
 
 class Node:
-    """Jobs, power and clock of a node, as far as accounting asks for them."""
+    """Jobs, power and clock of a node, as needed by the accounting."""
 
     by_group = True
 
@@ -36,7 +36,7 @@ class Node:
         return []
 
     def check_memory(self, job: Job) -> None:
-        """It has none."""
+        """Do nothing: this node has no memory limits."""
 
 
 def attempt(number: int, core_ns: int = 0) -> Job:

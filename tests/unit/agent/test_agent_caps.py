@@ -1,4 +1,4 @@
-"""Judging caps."""
+"""Validation of caps."""
 
 import pytest
 

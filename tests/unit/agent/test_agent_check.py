@@ -1,4 +1,4 @@
-"""The check: what it says of trees as machines have them, and that it changes nothing."""
+"""The check command: its findings on zone trees of real machines. It changes nothing."""
 
 import dataclasses
 import json
@@ -9,10 +9,10 @@ import pytest
 
 from wattfold.nodeagent import check
 from wattfold.nodeagent.adapters.config import load
+from wattfold.nodeagent.adapters.devices.powercap_files import RealFiles
+from wattfold.nodeagent.adapters.devices.zone_facts import read_machine, read_zones
+from wattfold.nodeagent.adapters.devices.zone_ranges import RangeSetting
 from wattfold.nodeagent.adapters.host_findings import folder
-from wattfold.nodeagent.adapters.powercap import RangeSetting
-from wattfold.nodeagent.adapters.powercap_files import RealFiles
-from wattfold.nodeagent.adapters.zone_facts import read_machine, read_zones
 from wattfold.nodeagent.core.findings import LimitFacts, MachineFacts, Status, capping, measuring
 
 ROOT_ONLY = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
@@ -28,7 +28,7 @@ BARE_METAL = MachineFacts(
 
 
 def zone(folder: Path, name: str, *, energy_range_uj: int = PACKAGE_RANGE_UJ, **files: int) -> Path:
-    """A zone without limits, but for ``files``."""
+    """A zone without limits, except those in ``files``."""
     folder.mkdir(parents=True)
     values = {"name": name, "enabled": 1, "energy_uj": 1, "max_energy_range_uj": energy_range_uj}
     for file, value in (values | files).items():
@@ -73,7 +73,7 @@ def reversed_sockets(root: Path) -> None:
 
 
 def client(root: Path, twin_uw: int = 4_090_000_000) -> None:
-    """Unlimited, with a twin of the MMIO interface."""
+    """A client CPU: unlimited, with a second zone tree of the MMIO interface."""
     path = zone(root / "intel-rapl:0", "package-0")
     limit(path, 0, "long_term", 4_090_000_000, 95_000_000, 999_424)
     limit(path, 1, "short_term", 4_090_000_000, 0, 2440)
@@ -87,7 +87,7 @@ def amd(root: Path) -> None:
 
 
 def host(folder: Path, *, vendor: str = "GenuineIntel", flags: str = "", driver: bool = True):
-    """The files of a machine that explain a missing tree."""
+    """Files of a machine that explain a missing zone tree."""
     (folder / "proc").mkdir(parents=True)
     (folder / "proc/cpuinfo").write_text(f"processor : 0\nvendor_id : {vendor}\nflags : {flags}\n")
     if driver:
@@ -217,7 +217,7 @@ def test_a_package_behind_the_second_interface_alone_is_one(tmp_path):
     assert report.zones[0].path == "intel-rapl-mmio:0"
 
 
-# ---- single doubts -----------------------------------------------------------------------------
+# ---- single findings ----------------------------------------------------------------------------
 
 
 def one_zone(tmp_path: Path, **changed):
@@ -284,7 +284,7 @@ def test_permission_bits_hold_for_root_too(tmp_path):
     assert facts.energy_denied
 
 
-# ---- the rest of the host ----------------------------------------------------------------------
+# ---- other properties of the host ---------------------------------------------------------------
 
 
 def test_nothing_is_changed(tmp_path):

@@ -1,4 +1,4 @@
-"""Configuration: what is refused, and that the message says where."""
+"""Configuration errors: each message names the place of the error."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""Physics of an emulated node."""
+"""Power and speed of an emulated node."""
 
 import pytest
 from hypothesis import assume, given

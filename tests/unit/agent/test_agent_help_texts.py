@@ -1,4 +1,4 @@
-"""Every option of the agent and of the programs of the shims has a help text."""
+"""Every option of the agent and of the shim programs has a help text."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from wattfold.nodeagent import check, restore
-from wattfold.nodeagent.adapters.config import agent_parser
+from wattfold.nodeagent.adapters.config_flags import agent_parser
 from wattfold.nodeagent.adapters.config_keys import EMULATION, EMULATION_OPTIONS, TOP, Key
 from wattfold.nodeagent.emulation import fuse_tree
 
@@ -26,7 +26,7 @@ OPTIONS = TOP | {name: EMULATION[name] for name in EMULATION_OPTIONS}
 
 
 def actions(parser: argparse.ArgumentParser, path: str) -> Iterator[tuple[str, argparse.Action]]:
-    """Options and arguments of a parser and of its subparsers, each with its command."""
+    """Options and arguments of a parser and its subparsers, each with its command."""
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
             for name, child in action.choices.items():
@@ -52,7 +52,7 @@ def test_help_texts_are_sentences(name: str) -> None:
 
 @pytest.mark.parametrize("program", sorted(SHIMS.rglob("*.py")), ids=lambda path: path.name)
 def test_every_option_of_a_program_of_the_shims_has_a_help_text(program: Path) -> None:
-    """Some of these programs import Charm++ or PyTorch, so their sources are read."""
+    """Some of these programs import Charm++ or PyTorch, so the test reads their sources."""
     missing = [
         ast.unparse(call)
         for call in ast.walk(ast.parse(program.read_text(encoding="utf-8")))

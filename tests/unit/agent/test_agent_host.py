@@ -1,4 +1,4 @@
-"""Topology as the kernel shows it, on a tree of files."""
+"""Topology as the kernel shows it, read from a tree of files."""
 
 import os
 from pathlib import Path
@@ -22,7 +22,7 @@ def two_sockets(tmp_path):
         folder = tmp_path / f"cpu/cpu{cpu}/topology"
         core = cpu % 4
         write(folder / "physical_package_id", str(core // 2))
-        # Core numbers begin anew in every package.
+        # Core numbers start at zero in every package.
         write(folder / "core_id", str(core % 2))
         write(folder / "core_cpus_list", str(core) if core == 3 else f"{core},{core + 4}")
     write(tmp_path / "cpu/present", "0-7")

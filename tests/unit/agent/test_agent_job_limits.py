@@ -1,4 +1,4 @@
-"""What a job may say and how much of it: the text of STATUS, budgets."""
+"""Limits on messages of a job: the STATUS text and its rate."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from wattfold.contract.token_bucket import TokenBucket
 from wattfold.contract.units import NS_PER_S
-from wattfold.nodeagent.core.budget import Budget
 from wattfold.nodeagent.core.status_text import CORES_MAX, PHASE_MAX, SelfReport, parse_status
 
 
@@ -41,17 +41,17 @@ def test_no_text_does_harm(text):
 
 
 def test_a_budget_is_spent_and_fills_again():
-    budget = Budget(rate_per_s=10, burst=3)
+    budget = TokenBucket(rate_per_s=10, burst=3)
     assert [budget.take(1) for _ in range(4)] == [True, True, True, False]
     assert not budget.take(NS_PER_S // 20)
     assert budget.take(NS_PER_S // 10 + 2)
     assert not budget.take(NS_PER_S // 10 + 2)
-    # Never more than the burst, however long nothing came.
+    # Never more than the burst, however long the pause.
     assert [budget.take(10**6 * NS_PER_S) for _ in range(4)] == [True, True, True, False]
 
 
 def test_a_debt_is_paid_first():
-    budget = Budget(rate_per_s=10, burst=2)
+    budget = TokenBucket(rate_per_s=10, burst=2)
     assert budget.take(1, cost=11)
     assert not budget.take(NS_PER_S // 2)
     assert budget.take(2 * NS_PER_S)
@@ -59,7 +59,7 @@ def test_a_debt_is_paid_first():
 
 @given(st.lists(st.integers(0, NS_PER_S), max_size=200), st.integers(1, 50), st.integers(1, 20))
 def test_no_more_than_rate_and_burst_is_let_through(gaps, rate, burst):
-    budget, now_ns, passed = Budget(rate_per_s=rate, burst=burst), 1, 0
+    budget, now_ns, passed = TokenBucket(rate_per_s=rate, burst=burst), 1, 0
     for gap_ns in gaps:
         now_ns += gap_ns
         passed += budget.take(now_ns)

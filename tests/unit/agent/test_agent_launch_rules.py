@@ -1,4 +1,4 @@
-"""Checked launches, environments, replayed commands, quotas, records."""
+"""Checks of launches, job environments, replayed commands, quotas and records."""
 
 import dataclasses
 
@@ -6,7 +6,7 @@ import pytest
 
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import JobId
-from wattfold.nodeagent.adapters.throttle import quota_and_period_us
+from wattfold.nodeagent.adapters.jobs.throttle import quota_and_period_us
 from wattfold.nodeagent.core.errors import InvalidRequest
 from wattfold.nodeagent.core.launch import (
     LaunchOrder,
@@ -16,7 +16,7 @@ from wattfold.nodeagent.core.launch import (
     job_environment,
 )
 from wattfold.nodeagent.core.replay import ReplayCache
-from wattfold.nodeagent.service.records import Job, JobState, from_record, to_record
+from wattfold.nodeagent.service.jobs.records import Job, JobState, from_record, to_record
 
 ORDER = LaunchOrder(
     job=JobId("j"),
@@ -42,7 +42,6 @@ SHIM = ShimSetting(library="/lib/shim.so", endpoint="ipc:///run/x")
         ({"argv": ()}, "command is empty"),
         ({"cwd": "tmp"}, "not an absolute path"),
         ({"env": {"A=B": "1"}}, "cannot name"),
-        ({"argv": ("a\0b",)}, "NUL"),
         ({"launch_cpus": 1}, "more than launch_cpus 1"),
         ({"rank": 2}, "rank 2 is outside the 2"),
         ({"argv": ("a", "x" * 600_000)}, "bytes"),
@@ -59,7 +58,7 @@ def test_tasks_share_the_threads_and_are_not_bound_by_launchers():
     env = job_environment(order, SHIM)
     assert (env["OMP_NUM_THREADS"], env["WATTFOLD_LAUNCH_CPUS"]) == ("2", "2")
     assert env["OMPI_MCA_hwloc_base_binding_policy"] == "none"
-    # The user's own word counts; a rank of the program that has submitted it is none of this one.
+    # The user's setting stays. The rank variable of the submitting program is removed.
     assert env["HYDRA_BINDING"] == "socket"
     assert "OMPI_COMM_WORLD_LOCAL_RANK" not in env
     alone = job_environment(dataclasses.replace(ORDER, env=given), SHIM)
@@ -70,7 +69,7 @@ def test_tasks_share_the_threads_and_are_not_bound_by_launchers():
 def test_the_environment_is_completed():
     env = job_environment(ORDER, SHIM)
     assert env["OMP_NUM_THREADS"] == "4"
-    # The shim sees to idle threads.
+    # The shim handles idle threads.
     assert "OMP_WAIT_POLICY" not in env
     assert env["KMP_BLOCKTIME"] == "1"
     masked = job_environment(dataclasses.replace(ORDER, mode=ResizeMode.MASK), SHIM)

@@ -1,8 +1,8 @@
-"""Lease and epoch rules."""
+"""Rules of leases and epochs."""
 
 import pytest
 
-from wattfold.nodeagent.core.errors import InvalidRequest, WrongState
+from wattfold.nodeagent.core.errors import Fenced, InvalidRequest
 from wattfold.nodeagent.core.lease import LEASE_NS_MAX, Lease
 
 
@@ -22,7 +22,7 @@ def test_a_lease_lives_until_its_end_exclusively():
 
 def test_an_older_epoch_is_refused_with_both_named():
     lease = Lease().admit(5)
-    with pytest.raises(WrongState, match=r"epoch 3 is older than epoch 5"):
+    with pytest.raises(Fenced, match=r"epoch 3 is older than epoch 5"):
         lease.admit(3)
     assert lease.admit(5) is lease
     assert lease.admit(6).epoch == 6
@@ -31,7 +31,7 @@ def test_an_older_epoch_is_refused_with_both_named():
 def test_within_an_epoch_one_coordinator_is_obeyed():
     lease = Lease().admit(5, "first")
     assert lease.admit(5, "first") is lease
-    with pytest.raises(WrongState, match="epoch 5 belongs to another coordinator, first"):
+    with pytest.raises(Fenced, match="epoch 5 belongs to another coordinator, first"):
         lease.admit(5, "second")
     assert lease.admit(6, "second").coordinator_id == "second"
 

@@ -1,4 +1,4 @@
-"""A mask of a job with tasks changes in order: none is told of a core it may not use yet."""
+"""Order of mask changes of a job with tasks: no task receives a core before it may use it."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ import pytest
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import JobId
 from wattfold.contract.topology import CpuPlace, Topology
-from wattfold.nodeagent.adapters.cpuset import MaskMechanism
-from wattfold.nodeagent.adapters.shim_server import MaskOrder
+from wattfold.nodeagent.adapters.jobs.cpuset import MaskMechanism
+from wattfold.nodeagent.adapters.shims.shim_server import MaskOrder
 from wattfold.nodeagent.core.launch import ResizeMode
-from wattfold.nodeagent.service.launching import JobPorts
-from wattfold.nodeagent.service.mask_changes import JobRecords, MaskChanges, ShimFollower
-from wattfold.nodeagent.service.records import Job, JobState, from_record, to_record
-from wattfold.nodeagent.service.strays import Strays
-from wattfold.nodeagent.service.tasks import NodeTasks
+from wattfold.nodeagent.service.jobs.launching import JobPorts
+from wattfold.nodeagent.service.jobs.mask_changes import JobRecords, MaskChanges, ShimFollower
+from wattfold.nodeagent.service.jobs.records import Job, JobState, from_record, to_record
+from wattfold.nodeagent.service.jobs.strays import Strays
+from wattfold.nodeagent.service.jobs.tasks import NodeTasks
 
 TWO_SOCKETS = Topology.of(
     CpuPlace(cpu=cpu, package=cpu // 4, numa_node=cpu // 4, siblings=CpuSet.of([cpu]))
@@ -26,7 +26,7 @@ TWO_SOCKETS = Topology.of(
 
 
 class Stage:
-    """A job of two tasks, one shim each; what was done to it, in order."""
+    """A job of two tasks with one shim each, and the changes made to it, in order."""
 
     def __init__(self, cpus: str, tasks: int = 2) -> None:
         self.done: list[str] = []
@@ -81,7 +81,7 @@ class Masks:
 
 
 class Ranks(NodeTasks):
-    """Ranks whose pid is their number, with their affinities written down."""
+    """Ranks whose pid is their number, with recorded affinities."""
 
     def __init__(self, topology: Topology, done: list[str]) -> None:
         super().__init__(topology, lambda _: [])
@@ -96,7 +96,7 @@ class Ranks(NodeTasks):
 
 
 class Shims:
-    """Shims of the ranks; they obey at once."""
+    """Shims of the ranks. They obey immediately."""
 
     def __init__(self, done: list[str], peers: int) -> None:
         self._done = done
@@ -183,7 +183,7 @@ def test_the_division_survives_the_agent(tasks: int):
 
 
 def test_a_process_is_told_the_cores_its_job_is_to_have_while_it_still_holds_others() -> None:
-    """A shrink tells the shim before the kernel's mask: it must hear of fewer cores."""
+    """At a shrink, the shim receives the smaller mask before the kernel's mask changes."""
     ranks = NodeTasks(TWO_SOCKETS, lambda _: [])
     job = Stage("0-3", tasks=1).job
     job.cpus = CpuSet.parse("0-1")

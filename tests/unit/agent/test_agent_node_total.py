@@ -1,23 +1,23 @@
-"""The power of a node and what is idle of it."""
+"""The power of a node and its idle part."""
 
 from types import SimpleNamespace
 
 from wattfold.contract.units import NS_PER_S
 from wattfold.nodeagent.core.caps import ZoneKind
 from wattfold.nodeagent.core.energy import EnergyMeter, IdlePower, PowerHistory
-from wattfold.nodeagent.service.node_total import node_total
-from wattfold.nodeagent.service.power import ZoneState
+from wattfold.nodeagent.service.power.node_total import node_total
+from wattfold.nodeagent.service.power.power import ZoneState
 
 W = 1_000_000
 
 
 def zone(kind: ZoneKind, watts: int, *, valid: bool = True, why: str = "") -> ZoneState:
-    """Ten seconds at this power."""
+    """A zone with this power for ten seconds."""
     history = PowerHistory()
     for second in range(11):
         history.add(second * NS_PER_S, second * watts * W)
     facts = SimpleNamespace(kind=kind, cannot_measure=why)
-    meter = EnergyMeter(range_uj=10**12, total_uj=10 * watts * W)
+    meter = EnergyMeter(range_uj=10**12, power_uw_max=10**12, total_uj=10 * watts * W)
     return ZoneState(zone=facts, meter=meter, history=history, valid=valid)
 
 

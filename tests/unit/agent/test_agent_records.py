@@ -1,4 +1,4 @@
-"""Records of jobs on disk, also those of earlier versions."""
+"""Job records on disk, including records of earlier versions."""
 
 import json
 from collections import Counter
@@ -7,7 +7,7 @@ from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import JobId
 from wattfold.nodeagent.core.launch import ResizeMode
 from wattfold.nodeagent.core.residual import ResidualMeter
-from wattfold.nodeagent.service.records import Job, JobState, from_record, to_record
+from wattfold.nodeagent.service.jobs.records import Job, JobState, from_record, to_record
 
 
 def a_job() -> Job:

@@ -1,4 +1,4 @@
-"""Residual work: what counts, when the alarm begins and ends, what looking may cost."""
+"""Residual work: measurement, start and end of the alarm, and the cost of sampling."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -39,7 +39,7 @@ def test_the_alarm_is_for_all_cores_together_and_does_not_flutter():
     assert not m.add(NS_PER_S, {2: 200 * NS_PER_MS}, HELD)
     assert m.add(2 * NS_PER_S, {3: 51 * NS_PER_MS}, HELD)
     assert m.alarm
-    # The first step has left the window; half the threshold holds the alarm.
+    # The first step has left the window; half the threshold keeps the alarm on.
     assert m.add(6 * NS_PER_S, {3: 80 * NS_PER_MS}, HELD) is False
     assert m.alarm
     assert m.add(7 * NS_PER_S, {}, HELD)

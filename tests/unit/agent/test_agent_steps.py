@@ -1,4 +1,4 @@
-"""What launchers are told of the nodes of a job, and which orders with steps are refused."""
+"""Variables for launchers that describe the nodes of a job, and refused orders with steps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Dividing a mask among tasks: each has a core, evenly, near, and as little moves as can."""
+"""Division of a mask among tasks: at least one core each, evenly, nearby, with the fewest moves."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FLAT = Topology()
 
 
 def topology(sockets: int, cores: int, threads: int = 1) -> Topology:
-    """CPUs numbered as Linux does: first threads of all cores, then the second ones."""
+    """CPU numbers as on Linux: first threads of all cores, then the second threads."""
     whole = sockets * cores
     return Topology.of(
         CpuPlace(
@@ -40,10 +40,10 @@ def texts(cpus: str, tasks: int, where: Topology, *held: str) -> list[str]:
     [
         ("0-7", 2, topology(2, 4), ["0-3", "4-7"]),
         ("1-3,4-5", 2, topology(2, 4), ["1-3", "4-5"]),
-        # The larger share is where the larger part of a socket is.
+        # The larger share is on the socket with more cores.
         ("2-3,4-6", 2, topology(2, 4), ["2-3", "4-6"]),
         ("0-2,4-7", 3, topology(2, 4), ["0-2", "4-5", "6-7"]),
-        # A task has whole cores, not the first threads of both.
+        # A task has whole cores, not the first threads of two cores.
         ("0-3", 2, topology(1, 2, 2), ["0,2", "1,3"]),
         ("0-4", 2, FLAT, ["0-2", "3-4"]),
         ("0-1", 5, FLAT, ["0", "1", "0", "1", "0"]),
@@ -56,14 +56,14 @@ def test_the_first_division_follows_the_sockets(cpus, tasks, where, parts):
 @pytest.mark.parametrize(
     ("cpus", "where", "held", "parts"),
     [
-        # A shrink takes from both; nothing moves.
+        # A shrink takes from both tasks; nothing moves.
         ("0-1,4-5", topology(2, 4), ("0-3", "4-7"), ["0-1", "4-5"]),
-        # One socket is lost: half of the other goes to the second task.
+        # One socket is lost: half of the other socket goes to the second task.
         ("0-3", topology(2, 4), ("0-3", "4-7"), ["0-1", "2-3"]),
-        # Growth goes to the task in whose socket it is.
+        # New cores go to the task on their socket.
         ("0-1,4-7", topology(2, 4), ("0-1", "4-5"), ["0-1,6", "4-5,7"]),
         ("0-3", FLAT, ("0", "1"), ["0,2", "1,3"]),
-        # Two that shared a core part again; the second lets go of it.
+        # Two tasks that shared a core separate: the second releases it.
         ("0-1", FLAT, ("0", "0"), ["0", "1"]),
     ],
 )
@@ -77,7 +77,7 @@ places = st.sampled_from([FLAT, topology(1, 16), topology(2, 8), topology(4, 2, 
 
 @given(st.lists(masks, min_size=1, max_size=6), st.integers(1, 7), places)
 def test_every_division_is_right(history, tasks, where):
-    """However often the mask changes."""
+    """The division is valid after any sequence of mask changes."""
     held: tuple[CpuSet, ...] = ()
     for cpus in history:
         parts = divide(cpus, tasks, where, held)
@@ -92,7 +92,7 @@ def test_every_division_is_right(history, tasks, where):
         else:
             loads = [sum(cpu in part for part in parts) for cpu in cpus]
             assert max(loads) - min(loads) <= 1
-        # The same mask again, after a restart too, moves nothing.
+        # The same mask again moves nothing, even after a restart.
         assert divide(cpus, tasks, where, parts) == parts
         held = parts
 
@@ -114,7 +114,7 @@ def test_no_even_division_keeps_more(old, new, tasks, where):
 
 @given(masks, st.integers(1, 5), places)
 def test_a_core_that_is_not_split_need_not_be(cpus, tasks, where):
-    """At the start no task is in more sockets than its neighbours in the order force it to."""
+    """At the start, no task is on more sockets than its neighbours in the order require."""
     parts = divide(cpus, tasks, where)
     if len(cpus) < tasks or not where.packages:
         return

@@ -1,4 +1,4 @@
-"""Attempts that were to end before they came."""
+"""Attempts with an end order that precedes their launch."""
 
 from __future__ import annotations
 

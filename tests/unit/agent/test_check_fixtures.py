@@ -1,4 +1,4 @@
-"""What the check says of every shipped machine."""
+"""Verdicts of the check command on every shipped machine."""
 
 import json
 

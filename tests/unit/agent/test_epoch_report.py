@@ -1,4 +1,4 @@
-"""What a training reports beside its snapshot, as its agent reads it."""
+"""Reports that a training job writes to its snapshot folder, as its agent reads them."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import JobId
-from wattfold.nodeagent.adapters.epoch_file import EpochFiles, read
+from wattfold.nodeagent.adapters.jobs.epoch_file import EpochFiles, read
 from wattfold.nodeagent.core.epoch_report import TAIL_BYTES, EpochReport, parse
 from wattfold.nodeagent.core.launch import ResizeMode
-from wattfold.nodeagent.service.records import Job, JobState, from_record, to_record
+from wattfold.nodeagent.service.jobs.records import Job, JobState, from_record, to_record
 
 
 def line(epoch: int, attempt: int = 1, seconds: float = 2.0) -> bytes:
@@ -33,11 +33,11 @@ def told(epoch: int, epoch_s: float = 0, timed: int = 0, mean_s: float = 0) -> E
     [
         (1, b"", None),
         (1, b"nothing\n", None),
-        (1, b"epoch=3", None),  # It is still being written.
+        (1, b"epoch=3", None),  # The line is incomplete.
         (1, b"epoch=3\n", told(3)),
         (1, line(4), told(4)),
         (1, line(4) + line(5, seconds=3) + line(6, seconds=5), told(6, 5, 2, 4)),
-        # The first of a later start says nothing of the speed, what was before neither.
+        # The first epoch after a restart gives no speed, nor do epochs before the restart.
         (2, line(4) + line(5) + line(6, 2), told(6)),
         (2, line(4, 2) + line(5, 2) + b"epoch=6 attempt=2\n", told(6, 0, 1, 2)),
         (1, line(4) + b"epoch=-1\nepoch=9 seconds=nan\nepoch=9 seconds=1e9\n", told(4)),

@@ -1,4 +1,4 @@
-"""GPUs as jobs know them, and the physics of emulated ones."""
+"""GPU numbers as jobs see them, and the physics of emulated GPUs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The follow task of a Charm++ job, with a program that is late, refuses, restarts or is not up."""
+"""The follow task of a Charm++ job whose program is late, refuses, restarts or is not running."""
 
 from __future__ import annotations
 
@@ -14,16 +14,11 @@ from wattfold.contract.ids import JobId
 from wattfold.contract.processor_map import MapOrder, MapRefusedError
 from wattfold.nodeagent.core.errors import InvalidRequest
 from wattfold.nodeagent.core.launch import ResizeMode
-from wattfold.nodeagent.service.charm_program import MapWay, NotUpError, Processor, Seen
-from wattfold.nodeagent.service.followers import NOBODY, Told
-from wattfold.nodeagent.service.map_follow import (
-    MESSAGE_MAX,
-    FollowPace,
-    MapFollow,
-    checked_map,
-    fitting_map,
-)
-from wattfold.nodeagent.service.records import Job, JobState, from_record, to_record
+from wattfold.nodeagent.service.jobs.charm_program import MapWay, NotUpError, Processor, Seen
+from wattfold.nodeagent.service.jobs.followers import NOBODY, Told
+from wattfold.nodeagent.service.jobs.job_maps import checked_map, fitting_map
+from wattfold.nodeagent.service.jobs.map_follow import MESSAGE_MAX, FollowPace, MapFollow
+from wattfold.nodeagent.service.jobs.records import Job, JobState, from_record, to_record
 
 LONG_S = 240.0
 FAST = FollowPace(
@@ -40,7 +35,7 @@ FAST = FollowPace(
 
 
 class FakeProgram:
-    """A program of four PEs with twelve objects; ``step`` is when it takes a map."""
+    """Program of four PEs with twelve objects. It takes a map at ``step``."""
 
     def __init__(self, pes: int = 4) -> None:
         self.up = True
@@ -112,7 +107,7 @@ class Shims:
 
 
 class Stand:
-    """A job of up to four cores with a program, and the news of it."""
+    """A job of up to four cores with a program, and the recorded notifications."""
 
     def __init__(
         self, cores: int = 4, program: FakeProgram | None = None, pace: FollowPace = FAST
@@ -127,7 +122,7 @@ class Stand:
         self.follow.begin(self.job)
 
     async def tell(self, digits: str, deadline_s: float = LONG_S) -> Told:
-        """As a change of mask does."""
+        """Notify the task as a change of the mask does."""
         self.job.wanted_map = bytes(int(digit) for digit in digits)
         self.job.cpus = CpuSet.of(range(digits.count("1")))
         told = await self.follow.tell(self.job, deadline_s)
@@ -143,7 +138,7 @@ class Stand:
 
     @property
     def state(self) -> tuple[str, bool, bool]:
-        """The map in force, whether it is the one wanted, whether the job is confined."""
+        """The map in force, whether it is the target map, and whether the job is confined."""
         now = self.job.placement
         return "".join(map(str, now.map)), now.applied, self.job.confined
 
@@ -156,7 +151,7 @@ def a_job(cores: int, mode: ResizeMode = ResizeMode.MAP) -> Job:
 
 
 def acting(test: Callable[[], Awaitable[None]]) -> Callable[[], None]:
-    """A test in an event loop, which must end in time."""
+    """Run a test in an event loop, with a time limit."""
 
     def run() -> None:
         async def limited() -> None:
@@ -218,7 +213,7 @@ async def test_what_a_new_map_has_cost_is_told_and_else_how_long_it_took() -> No
     stand.program.seen = replace(stand.program.seen, stalled_ns=77, moved_bytes=4096)
     told = await stand.tell("1111")
     assert (told.stalled_ns, told.moved_bytes) == (77, 4096)
-    # Other cores, as many as before: the map stays.
+    # Other cores, but the same number: the map stays.
     told = await stand.tell("1111")
     assert told.acknowledged
     assert (told.stalled_ns, told.moved_bytes) == (-1, -1)
@@ -277,7 +272,7 @@ async def test_only_the_map_wanted_last_counts() -> None:
     for digits in ("1100", "1000", "1111"):
         await stand.tell(digits, deadline_s=0.02)
     stand.program.steps = True
-    # Full again, as at the start; but another order has been under way in between.
+    # Full again, as at the start, but another order was in flight in between.
     await stand.until(lambda: stand.state == ("1111", True, False))
     assert stand.program.orders[-1].map == b"\1\1\1\1"
     stand.follow.stop()
@@ -365,7 +360,7 @@ async def test_a_program_that_has_not_counted_its_objects_yet_is_asked_again_soo
     stand.begin()
     await stand.until(lambda: stand.state == ("1111", True, False))
     stand.program.seen = replace(stand.program.seen, objects=objects)
-    # Counts are no news: they are looked at when telemetry is sent.
+    # Counts are not notified: telemetry reads them when it is sent.
     async with asyncio.timeout(LONG_S):
         while [one.objects for one in stand.job.placement.processors] != [3] * 4:
             await asyncio.sleep(0)
@@ -400,7 +395,7 @@ async def test_a_program_that_restarts_with_fewer_pes_is_believed_by_their_numbe
     stand.program.up, stand.program.pes = True, 2
     told = await telling
     assert told.acknowledged
-    # All of the time until then, as it was away and does not say.
+    # All of the time so far, because the program is away and does not report.
     assert told.stalled_ns == told.took_ns > 0
     assert stand.state == ("1100", True, False)
     stand.follow.stop()

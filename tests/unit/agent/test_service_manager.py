@@ -1,4 +1,4 @@
-"""What the agent tells a service manager, on a real socket."""
+"""Notifications of the agent to a service manager, over a real socket."""
 
 import asyncio
 import contextlib

@@ -1,4 +1,4 @@
-"""Whether a job has written to its snapshot folder, by names, sizes and times."""
+"""Detection of new files in the snapshot folder of a job, by names, sizes and times."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from wattfold.nodeagent.adapters import snapshot_folder
-from wattfold.nodeagent.adapters.snapshot_folder import NOTHING, UNKNOWN, digest, look
+from wattfold.nodeagent.adapters.jobs import snapshot_folder
+from wattfold.nodeagent.adapters.jobs.snapshot_folder import NOTHING, UNKNOWN, digest, look
 
 
 def test_a_folder_that_is_not_there_has_nothing_in_it(tmp_path: Path) -> None:
@@ -29,7 +29,7 @@ def add(folder: Path) -> None:
 
 
 def replace(folder: Path) -> None:
-    """A file of the same size and time in place of the old one, as programs that save do."""
+    """Replace a file by a file of the same size and time, as programs do when they save."""
     old = (folder / "state").stat()
     (folder / "new").write_text("one")
     os.utime(folder / "new", ns=(old.st_atime_ns, old.st_mtime_ns))

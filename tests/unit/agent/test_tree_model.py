@@ -1,4 +1,4 @@
-"""The behaving tree: what the kernel, the driver and the firmware do with a value."""
+"""The simulated zone tree: how the kernel, the driver and the firmware treat a written value."""
 
 import dataclasses
 import errno

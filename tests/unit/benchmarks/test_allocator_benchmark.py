@@ -1,4 +1,4 @@
-"""The allocator's benchmark says so when a target is missed."""
+"""The benchmark of the allocator reports missed targets."""
 
 from __future__ import annotations
 

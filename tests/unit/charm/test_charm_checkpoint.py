@@ -1,4 +1,4 @@
-"""The folder of a program that restarts itself: its own, and gone when the program is."""
+"""The checkpoint folder of a program that restarts itself: private, and removed after its end."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_what_a_killed_program_has_left_is_removed_and_nothing_else(tmp_path: Pa
     mine = charm_checkpoint.own_folder(tmp_path)
     pid, started = mine.name.rpartition("rebuild-")[2].split("-")
     assert int(pid) == os.getpid()
-    # The number is another process's by now, or nobody's.
+    # The process number belongs to another process by now, or is free.
     left = [tmp_path / f"wattfold-rebuild-{pid}-{int(started) + 1}"]
     gone = subprocess.run([sys.executable, "-c", "import os; print(os.getpid())"], stdout=-1)
     left.append(tmp_path / f"wattfold-rebuild-{int(gone.stdout)}-77")

@@ -1,4 +1,4 @@
-"""Naps of a residual PE: they end for messages, and not for sockets that nobody reads."""
+"""Naps of a residual PE: messages end them, but data on sockets without a reader does not."""
 
 import os
 import socket
@@ -40,7 +40,7 @@ def test_a_socket_that_nobody_reads_is_dropped_and_the_others_stay():
         for _ in range(UNSERVED_NAPS - 1):
             sender.send(b"message")
             doze.nap()
-            # As the layer does between two naps; a nap without anything to read breaks the row.
+            # As the layer does between two naps. A nap without data to read ends the series.
             read.recv(100)
         assert doze.sockets == {one.fileno(), read.fileno()}
         doze.nap()
@@ -52,7 +52,7 @@ def test_a_socket_on_which_data_comes_too_fast_ends_naps_again_when_it_has_been_
     with one, other:
         doze = Doze([one.fileno()])
         for _ in range(UNSERVED_NAPS):
-            # There is more whenever the layer has read what there was.
+            # New data arrives each time the layer has read the previous data.
             other.send(b"part")
             doze.nap()
             one.recv(100)
@@ -72,7 +72,7 @@ def test_a_socket_that_is_read_stays_however_many_naps_it_ends():
     with one, other:
         doze = Doze([one.fileno()])
         for _ in range(2 * UNSERVED_NAPS):
-            # Each message comes while it is asleep, and the layer reads it then.
+            # Each message arrives while the PE is asleep; the layer then reads it.
             later = threading.Timer(0.001, other.send, [b"message"])
             later.start()
             doze.next_ms = NAP_MS_MAX

@@ -1,4 +1,4 @@
-"""What a program started by charm_start is told."""
+"""Arguments and environment of a program started by charm_start."""
 
 import json
 import os
@@ -66,7 +66,7 @@ print(json.dumps([open(told["++nodelist"]).read(), told["++remote-shell"].split(
     )
     nodes, shell = json.loads(done.stdout)
     assert nodes == "group main\n" + 3 * "host 127.0.0.1\n"
-    # As charmrun does: options and a host, the command last and its script on the input.
+    # As charmrun does: options and a host; the command is last and its script is on the input.
     said = subprocess.run(
         [*shell, "127.0.0.1", "-l", "somebody", "/bin/sh -s"],
         input="echo $((40 + 2))",

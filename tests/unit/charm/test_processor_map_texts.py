@@ -1,4 +1,4 @@
-"""Texts of processor maps, and where objects go."""
+"""Texts of processor maps, and destinations of objects."""
 
 import platform
 from collections import Counter
@@ -48,7 +48,7 @@ def test_a_state_is_read_as_it_was_written(pe_map, wanted, in_force, data):
         moved_bytes=data.draw(st.just(-1) | NUMBERS),
     )
     assert parse_state(state.text(cost=True)) == state
-    # Who does not ask for the cost may be of before there was one.
+    # A reader that does not ask for the cost may predate this field.
     assert b"=" not in state.text()
     assert parse_state(state.text()) == replace(state, stalled_ns=-1, moved_bytes=-1)
 
@@ -127,7 +127,7 @@ def test_what_a_map_has_cost_is_told_who_asks_until_the_next_one():
 
 
 class FakeCharm:
-    """Packs up what leaves, as the runtime does."""
+    """Packs departing objects, as the runtime does."""
 
     def arrayElemLeave(self, array, index):  # noqa: N802 - charm4py's name
         return b"x" * (array + index)

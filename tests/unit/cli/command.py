@@ -10,22 +10,25 @@ from click.testing import CliRunner, Result
 
 from wattfold.coordinator.cli.main import cli
 
-# What the caller of the tests may have set and would change the output.
+# Variables of the caller's environment that would change the output.
 _UNSET: dict[str, str | None] = {"COLUMNS": None, "WATTFOLD_TOKEN_FILE": None}
 
 
 @dataclass(frozen=True)
 class Command:
-    """Runs `wattfold` against one address."""
+    """`wattfold` with a fixed coordinator address."""
 
     address: str
 
-    def __call__(self, *arguments: str, env: dict[str, str] | None = None) -> Result:
+    def __call__(
+        self, *arguments: str, env: dict[str, str] | None = None, stdin: str | None = None
+    ) -> Result:
         settings = {**_UNSET, **(env or {})}
-        return CliRunner().invoke(cli, ["--coordinator", self.address, *arguments], env=settings)
+        words = ["--coordinator", self.address, *arguments]
+        return CliRunner().invoke(cli, words, env=settings, input=stdin)
 
     def json(self, *arguments: str) -> Any:
-        """The document of a command that succeeds."""
+        """Return the JSON document of a successful command."""
         result = self(*arguments, "--json")
         assert result.exit_code == 0, result.output
         return json.loads(result.stdout)

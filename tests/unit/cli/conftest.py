@@ -1,4 +1,4 @@
-"""A served fake coordinator, and the command against it."""
+"""A fake coordinator on a socket, and the command that uses it."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""A coordinator in memory: enough sense to answer every request of the command.
+"""A coordinator in memory that answers every request of the command.
 
-Behind the same wire contract as the real one, on a socket of its own. It plans nothing: a job that
-is not held starts at once on the first node, and ends when the test says so (`finish`), or at once
-where `runs_for_s` is set.
+It serves the same API as the real coordinator, on its own socket. It plans nothing: a job that is
+not held starts immediately on the first node. The job ends when the test calls `finish`, or
+immediately if `runs_for_s` is set.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from concurrent import futures
 from pathlib import Path
 
 import grpc
+from unit.cli.fake_hands import FakeHands
 
 from wattfold.coordinator.cli.shared.formatting import ENDED_STATES
 from wattfold.coordinator.models.gpu_curve import GpuCurve
@@ -25,7 +26,7 @@ W = 1_000_000
 
 
 V100_RESNET = GpuCurve(static_w=39, full_w=237, knee=0.84, beta=0.26)
-"""What a limit makes of an epoch here, which takes a minute on one GPU."""
+"""Effect of a power limit on an epoch, which takes a minute on one GPU."""
 
 
 def node(node_id: str, cpus: str = "0-3", **fields: object) -> pb.Node:
@@ -56,17 +57,19 @@ def node(node_id: str, cpus: str = "0-3", **fields: object) -> pb.Node:
 
 
 def run_seconds(job: pb.Job) -> float:
-    """A run time that scales with the size and, mildly, with the cap."""
+    """A run time that scales with the size and slightly with the cap."""
     cap_w = (job.cap_uw or 60 * W) / W
     return (8.0 / max(1, job.size) + 1.0) * math.pow(60.0 / cap_w, 0.3)
 
 
-class FakeCoordinator(pb_grpc.CoordinatorServicer):
-    """The state of a cluster, and the service on it."""
+class FakeCoordinator(FakeHands):
+    """The state of a cluster and the service that shows it."""
 
     def __init__(self, token: str | None = None) -> None:
+        super().__init__()
         self.changed = threading.Condition()
         self.jobs: dict[str, pb.Job] = {}
+        self.planner = ""
         self.keys: dict[str, str] = {}
         self.nodes = [node("n1"), node("n2")]
         self.profiles: dict[str, pb.Profile] = {}
@@ -80,6 +83,7 @@ class FakeCoordinator(pb_grpc.CoordinatorServicer):
             energy_uj=12_345_678_901_234_567,
             policy="parm",
         )
+        self.last_heard = pb.ForgetNodeResponse()
         self.submissions: list[pb.SubmitRequest] = []
         self.requeues: list[pb.RequeueRequest] = []
         self.resizes: list[tuple[str, int]] = []
@@ -93,7 +97,7 @@ class FakeCoordinator(pb_grpc.CoordinatorServicer):
         self.fail: Callable[[str], tuple[grpc.StatusCode, str] | None] = lambda method: None
         self._token = token
 
-    # What tests do to the cluster.
+    # Changes that tests make to the cluster.
 
     def add(self, job: pb.Job) -> None:
         with self.changed:
@@ -105,7 +109,7 @@ class FakeCoordinator(pb_grpc.CoordinatorServicer):
             self._end(self.jobs[job_id], state, exit_code)
 
     def wait_for_job(self, state: pb.JobState, timeout_s: float = 20.0) -> str:
-        """The id of the first job of that state, once there is one."""
+        """Wait for a job in this state and return its id."""
 
         def found() -> list[str]:
             return [job.job_id for job in self.jobs.values() if job.state == state]
@@ -175,18 +179,6 @@ class FakeCoordinator(pb_grpc.CoordinatorServicer):
             self.resizes.append((request.job_id, request.size))
             return pb.ResizeJobResponse(state=job.state, size=job.size)
 
-    def SuspendJob(self, request, context):  # noqa: N802
-        self._enter("SuspendJob", context)
-        with self.changed:
-            self._job(request.job_id, context).state = pb.JOB_STATE_SUSPENDED
-            return pb.SuspendJobResponse()
-
-    def ResumeJob(self, request, context):  # noqa: N802
-        self._enter("ResumeJob", context)
-        with self.changed:
-            self._job(request.job_id, context).state = pb.JOB_STATE_RUNNING
-            return pb.ResumeJobResponse()
-
     def ListJobs(self, request, context):  # noqa: N802
         self._enter("ListJobs", context)
         with self.changed:
@@ -200,7 +192,14 @@ class FakeCoordinator(pb_grpc.CoordinatorServicer):
                     for job in self.jobs.values()
                     if request.include_ended or job.state not in ENDED_STATES
                 ]
-            return pb.ListJobsResponse(jobs=chosen[-(request.limit or 1000) :])
+            shown = chosen[-(request.limit or 1000) :]
+            return pb.ListJobsResponse(jobs=shown, planner=self.planner, total=len(chosen))
+
+    def GetEnvironment(self, request, context):  # noqa: N802
+        self._enter("GetEnvironment", context)
+        with self.changed:
+            env = dict(self._job(request.job_id, context).spec.env)
+            return pb.GetEnvironmentResponse(env=env)
 
     def Watch(self, request, context) -> Iterator[pb.ClusterView]:  # noqa: N802
         self._enter("Watch", context)
@@ -268,7 +267,9 @@ class FakeCoordinator(pb_grpc.CoordinatorServicer):
             pb.FORGET_WORD_NO_POWER: pb.NODE_DUTY_UNPOWERED,
             pb.FORGET_WORD_OUTSIDE_BUDGET: pb.NODE_DUTY_OUTSIDE,
         }
-        return pb.ForgetNodeResponse(node=self._node(request, context, duties[request.word]))
+        answer = pb.ForgetNodeResponse(node=self._node(request, context, duties[request.word]))
+        answer.MergeFrom(self.last_heard)
+        return answer
 
     def _node(self, request, context, duty):
         for found in self.nodes:
@@ -339,7 +340,8 @@ class FakeCoordinator(pb_grpc.CoordinatorServicer):
         sent = request.profile
         known = self.profiles.setdefault(sent.app, pb.Profile())
         mode, certificate = known.mode, known.certificate
-        # As the real one does: a certificate leaves the model, and a model the certificate.
+        # As in the real coordinator, a certificate keeps the model, and a model keeps the
+        # certificate.
         if sent.t1_s or not known.app:
             known.CopyFrom(sent)
         known.mode = sent.mode or mode
@@ -392,7 +394,7 @@ class FakeCoordinator(pb_grpc.CoordinatorServicer):
 
 
 def serve(fake: FakeCoordinator, address: str) -> grpc.Server:
-    """Serves it on an address; stop the server in the end."""
+    """Serve the coordinator on an address. Stop the server at the end."""
     server = grpc.server(futures.ThreadPoolExecutor(max_workers=8))
     pb_grpc.add_CoordinatorServicer_to_server(fake, server)
     assert server.add_insecure_port(address), f"cannot listen on {address}"
@@ -401,5 +403,5 @@ def serve(fake: FakeCoordinator, address: str) -> grpc.Server:
 
 
 def socket_address(folder: Path) -> str:
-    """A socket in a folder, which must have a short name."""
+    """A socket in a folder with a short name, because socket paths are limited."""
     return f"unix:{folder / 'c.sock'}"

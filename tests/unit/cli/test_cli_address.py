@@ -1,4 +1,4 @@
-"""Where the coordinator is looked for."""
+"""Search for the address of the coordinator."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`requeue`, `resize`, `suspend`, `resume`, and what is shown of attempts."""
+"""`requeue`, `resize`, `suspend`, `resume`, and the display of attempts."""
 
 from __future__ import annotations
 

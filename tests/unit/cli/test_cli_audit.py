@@ -1,4 +1,4 @@
-"""Moments on the command line of `wattfold audit`."""
+"""Times on the command line of `wattfold audit`."""
 
 from __future__ import annotations
 

@@ -254,7 +254,7 @@ def test_a_file_that_is_no_certificate(
         (("--limit", "5", "true"), "not a duration"),
         (("--output", "/nowhere/c.json", "true"), "no such directory"),
         (("--put", "c.json", "true"), "--put cannot be combined with a program"),
-        (("--folder", "/usr", "true"), "too much for a copy per run"),
+        (("--folder", "/usr", "true"), "too much to copy"),
     ],
 )
 def test_mistakes_are_found_before_the_first_run(
@@ -265,7 +265,7 @@ def test_mistakes_are_found_before_the_first_run(
     message: str,
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    # Any file will do for a shim that is never loaded.
+    # Any file will do, because the shim is never loaded.
     result = wattfold("certify", *arguments, env={"WATTFOLD_OMP_SHIM": str(TRUE)})
     assert result.exit_code == 2, result.output
     assert message in result.stderr

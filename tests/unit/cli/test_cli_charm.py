@@ -1,4 +1,4 @@
-"""`submit --resize map`: a Charm++ job in one command, and what a build lacks for it."""
+"""`submit --resize map`: a Charm++ job in one command, and checks of its build."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_a_compiled_program_that_takes_no_maps_is_refused_with_what_it_lacks(
     result = wattfold(*MAP, "--", run, rod)
     assert result.exit_code
     assert "./rod does not accept processor maps; link it with -module WattfoldLB" in result.stderr
-    # By its restarts it can change its PEs on one node.
+    # A program that restarts can change its PEs on one node.
     rod = program(folder / "rod", b"set_bitmap MetisLB")
     assert wattfold("submit", "--cores", "1-4", "--resize", "map", "--", run, rod).exit_code == 0
     assert argv(fake) == [*START, "--rebuild", "--", run, rod, "+balancer", "MetisLB"]

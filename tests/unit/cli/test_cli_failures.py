@@ -1,4 +1,4 @@
-"""How expected failures end: one line, the right exit code, no traceback."""
+"""Expected failures end with one line and the right exit code, without a traceback."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ def test_no_coordinator(short_folder: Path, arguments: tuple[str, ...]) -> None:
     assert result.exit_code == ExitCode.UNREACHABLE
     assert result.stdout == ""
     assert result.stderr == (
-        f"wattfold: no coordinator at {address}; start it with `wattfold-coordinator`, "
-        "or give another address with --coordinator ADDRESS\n"
+        f"wattfold: no coordinator at {address} (no such file or directory); start it with "
+        "`wattfold-coordinator`, or give another address with --coordinator ADDRESS\n"
     )
 
 
@@ -49,7 +49,8 @@ def test_no_coordinator(short_folder: Path, arguments: tuple[str, ...]) -> None:
         (grpc.StatusCode.PERMISSION_DENIED, 1, "not permitted: said so"),
         (grpc.StatusCode.UNAUTHENTICATED, 1, "--token-file FILE"),
         (grpc.StatusCode.UNIMPLEMENTED, 1, "older than this command"),
-        (grpc.StatusCode.DEADLINE_EXCEEDED, 3, "did not answer within 10 s"),
+        (grpc.StatusCode.DEADLINE_EXCEEDED, 9, "did not answer within 10 s"),
+        (grpc.StatusCode.UNAVAILABLE, 3, "(said so); the request may have been carried out"),
         (grpc.StatusCode.INTERNAL, 1, "failed: said so (INTERNAL)"),
     ],
 )

@@ -25,12 +25,13 @@ def commands(command: click.Command, path: str = "wattfold") -> Iterator[tuple[s
 
 @pytest.fixture(scope="module")
 def texts() -> dict[str, str]:
-    """Return the help text of every option but `--help`, by command and option."""
+    """Return the help text of every shown option but `--help`, by command and option."""
     return {
         f"{path} {option.opts[0]}": option.help or ""
         for path, command in commands(cli)
         for option in command.params
         if isinstance(option, click.Option) and "--help" not in option.opts
+        if not option.hidden
     }
 
 

@@ -1,4 +1,4 @@
-"""Looking at jobs and steering them."""
+"""Commands that show and control jobs."""
 
 from __future__ import annotations
 
@@ -100,14 +100,25 @@ def test_queue_fits_80_columns_and_is_whole_in_a_pipe(
     fake.add(job("d", pb.JOB_STATE_PENDING, reason=reason))
     narrow = wattfold("queue", env={"COLUMNS": "80"}).stdout
     assert max(map(len, narrow.splitlines())) <= 80
-    assert len(narrow.splitlines()) == 4
+    # A long reason wraps within its column and is complete.
+    assert " ".join(narrow.split()).count("a long reason") == 10
     assert reason.strip() in wattfold("queue").stdout
 
 
 def test_an_empty_queue_says_so(wattfold: Command, fake: FakeCoordinator) -> None:
     fake.jobs.clear()
     assert wattfold("queue").stdout.startswith("No jobs are waiting or running")
-    assert wattfold.json("queue") == {"jobs": []}
+    assert wattfold.json("queue") == {"jobs": [], "planner": "", "total": 0}
+
+
+def test_a_planner_in_trouble_is_told_above_the_queue(
+    wattfold: Command, fake: FakeCoordinator
+) -> None:
+    fake.planner = "the planner is late: it has worked on the current plan since 12:00:00"
+    assert wattfold("queue").stdout.startswith(f"Note: {fake.planner}.\nID ")
+    assert wattfold.json("queue")["planner"] == fake.planner
+    fake.power.planner = fake.planner
+    assert fake.planner in wattfold("power").stdout
 
 
 def test_queue_as_json(wattfold: Command) -> None:

@@ -1,4 +1,4 @@
-"""JSON for programs."""
+"""JSON output for programs."""
 
 from __future__ import annotations
 

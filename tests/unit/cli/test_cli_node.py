@@ -1,6 +1,8 @@
-"""`wattfold node`, and what is drawn outside the sum in the tables."""
+"""`wattfold node`, and unaccounted power in the tables."""
 
 from __future__ import annotations
+
+import time
 
 import pytest
 from click.shell_completion import ShellComplete
@@ -24,7 +26,7 @@ from wattfold.v1 import coordinator_pb2 as pb
 )
 def test_orders(wattfold: Command, arguments: list[str], said: str) -> None:
     result = wattfold("node", *arguments, "--reason", "new memory")
-    assert (result.stdout, result.exit_code) == (f"{said}\n", 0)
+    assert (result.stdout.splitlines()[0], result.exit_code) == (said, 0)
     assert wattfold.json("nodes")["nodes"][0]["duty_reason"] == "new memory"
 
 
@@ -68,16 +70,23 @@ def test_power_outside_the_sum_is_told(wattfold: Command, fake: FakeCoordinator)
     assert "outside" not in wattfold("power").stdout
     fake.power.MergeFrom(
         pb.Power(
-            outside_uw=90 * W, over_uw=20 * W, outside_node_ids=["n2"], unheard_node_ids=["n3"]
+            outside_uw=90 * W,
+            over_uw=20 * W,
+            over_reason="n2 is outside",
+            outside_node_ids=["n2"],
+            unheard_node_ids=["n3"],
         )
     )
-    told = "90.0 W (n2), OVER THE BUDGET BY 20.0 W"
+    told, over = "90.0 W (n2)", "by 20.0 W: n2 is outside"
     for command in ("power", "budget show"):
         text = wattfold(*command.split()).stdout
         assert told in text
+        assert over in text
         assert "n3 (power unknown)" in text
-    assert told in wattfold("watch", "--count", "1").stdout
-    assert told in wattfold("budget", "set", "210").stdout
+    for command in ("watch --count 1", "budget set 210"):
+        text = wattfold(*command.split()).stdout
+        assert told in text
+        assert f"over the budget {over}" in text
 
 
 def test_names_of_nodes_are_completed(address: str) -> None:
@@ -86,3 +95,36 @@ def test_names_of_nodes_are_completed(address: str) -> None:
     assert [item.value for item in found] == ["n1", "n2"]
     nobody = shell.get_completions(["--coordinator", "unix:/nowhere", "node", "drain"], "n")
     assert nobody == []
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_power_says_by_how_much_and_why(
+    late: bool, wattfold: Command, fake: FakeCoordinator
+) -> None:
+    until_s = time.time() + (-10 if late else 1000)
+    fake.power.MergeFrom(
+        pb.Power(
+            over_uw=62_500_000,
+            over_reason="n0 has left",
+            pending_budget_uw=fake.power.budget_uw,
+            pending_deadline_s=until_s,
+        )
+    )
+    for command in ("power", "budget show"):
+        text = " ".join(wattfold(*command.split()).stdout.split())
+        assert "over budget by 62.5 W: n0 has left" in text
+    assert ("over the budget by" in wattfold("watch", "--count", "1").stdout) == late
+
+
+def test_forgetting_a_node_says_what_it_drew_last(wattfold: Command, fake: FakeCoordinator) -> None:
+    result = wattfold("node", "forget", "n1", "--no-power")
+    assert "n1 has sent no telemetry since the coordinator started" in result.stdout
+    fake.last_heard = pb.ForgetNodeResponse(
+        last_power_uw=43_200_000, last_heard_s=time.time() - 125
+    )
+    result = wattfold("node", "forget", "n1", "--no-power")
+    assert "n1 last reported 43.2 W, 2m05s ago" in result.stdout
+    assert "make sure that the node is off" in result.stdout
+    assert wattfold.json("node", "forget", "n1", "--no-power")["last_power_uw"] == 43_200_000
+    result = wattfold("node", "forget", "n1", "--outside-budget")
+    assert result.stdout == "n1 forgotten (outside budget)\n"

@@ -1,4 +1,4 @@
-"""Values on the command line."""
+"""Parsing of values on the command line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`profile`: the points it measures and what becomes of them."""
+"""`profile`: measured points and the stored result."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`profile epochs`: the runs it makes, what it stores, and how that is shown."""
+"""`profile epochs`: its runs, the stored result, and its display."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""Waits of queues as options of simulations."""
+"""Queue waits as options of simulations."""
 
 from __future__ import annotations
 
 import pytest
 
 from wattfold.coordinator.cli.simulation.queue_waits import parse_queue_wait
-from wattfold.coordinator.core.queue import Waits
+from wattfold.coordinator.core.model.queue import Waits
 
 H = 3600 * 10**9
 

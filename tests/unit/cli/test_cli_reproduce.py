@@ -9,9 +9,9 @@ from unit.cli.command import Command
 from unit.experiments.measured_sample import GOOD, SHARED
 
 from wattfold.coordinator.cli.shared.exit_codes import ExitCode
-from wattfold.coordinator.simulation.experiments.equipartition.measured import store
+from wattfold.simulator.papers.equipartition.measured import store
 
-EQUIPARTITION = "wattfold.coordinator.simulation.experiments.equipartition"
+EQUIPARTITION = "wattfold.simulator.papers.equipartition"
 
 
 @pytest.fixture
@@ -76,7 +76,7 @@ def test_equipartition_is_run_judged_and_resumed(
 ) -> None:
     for module in ("case", "evaluation"):
         monkeypatch.setattr(f"{EQUIPARTITION}.{module}.LOADS", (0.3, 0.8))
-    monkeypatch.setattr("wattfold.coordinator.figures.equipartition_evaluation.LOADS", (0.3, 0.8))
+    monkeypatch.setattr("wattfold.simulator.papers.equipartition.figures.LOADS", (0.3, 0.8))
     arguments = ["reproduce", "equipartition", "--quick", "--seeds", "2", "--jobs", "1"]
     arguments += ["--out", str(tmp_path / "out")]
     result = wattfold(*arguments)
@@ -87,7 +87,7 @@ def test_equipartition_is_run_judged_and_resumed(
     assert document["cases_stored"] == 24
     pictures = [path for path in document["files"] if path.endswith(".png")]
     assert [Path(path).read_bytes()[1:4] for path in pictures] == [b"PNG", b"PNG"]
-    # With what was measured on real programs before, as one file that stays.
+    # With earlier measurements of real programs, as one stored file.
     store(GOOD, tmp_path / "out" / "measured.json")
     document = wattfold.json(*arguments, "--all")
     names = [experiment["name"] for experiment in document["experiments"]]

@@ -9,7 +9,7 @@ from unit.cli.command import Command
 from unit.experiments.eurora_folder import JOBS, published
 
 from wattfold.coordinator.cli.shared.exit_codes import ExitCode
-from wattfold.coordinator.simulation.experiments.constraint.settings import TEST_1
+from wattfold.simulator.papers.constraint.settings import TEST_1
 
 REPRODUCE = ("reproduce", "constraint")
 
@@ -50,7 +50,7 @@ def test_a_window_is_run_judged_and_resumed(wattfold: Command, tmp_path: Path) -
     ("arguments", "code", "says"),
     [
         ([], ExitCode.USAGE, "no family given"),
-        (["all"], ExitCode.USAGE, "is not one of 'raw', 'pressed', 'budget', 'weeks'"),
+        (["all"], ExitCode.USAGE, "is not one of 'raw', 'pressed', 'budget', 'weeks', 'weights'"),
         (["raw"], ExitCode.NO_SUCH_JOB, "give their folder with --traces DIR"),
         (["raw", "--traces", "/nonexistent"], ExitCode.NO_SUCH_JOB, "expected a folder with"),
         (["raw", "--budget-share", "2"], ExitCode.USAGE, "above 0 and at most 1"),

@@ -27,12 +27,15 @@ def test_a_drawn_workload_is_run_judged_and_resumed(wattfold: Command, tmp_path:
     assert "worst-case model, DynAVGSD, workload 1" in result.output
     assert "QUICK" in result.output
     assert "static backfill" in result.output
-    assert "12 cases, 0 of them from earlier runs" in result.output
-    assert (tmp_path / "out" / "c" / "figure-8-models.png").is_file()
+    assert "20 cases, 0 of them from earlier runs" in result.output
+    assert (tmp_path / "out" / "c-after" / "figure-8-models.png").is_file()
     document = wattfold.json(*arguments)
-    assert document["cases_stored"] == 12
+    assert document["cases_stored"] == 20
     assert document["workloads"] == ["cirne"]
-    assert [experiment["name"] for experiment in document["experiments"]] == ["c"]
+    assert [experiment["name"] for experiment in document["experiments"]] == [
+        "c-before",
+        "c-after",
+    ]
     assert str(tmp_path / "out" / "report.md") in document["files"]
 
 
@@ -58,7 +61,7 @@ def test_real_programs_need_what_was_built(
     ("arguments", "says"),
     [
         ([], "no experiment given"),
-        (["e"], "is not one of 'a', 'b', 'c', 'd'"),
+        (["e"], "is not one of 'a', 'b', 'c', 'gain', 'd'"),
         (["c", "--workload", "cirne", "--every", "0"], "every day or more often"),
         (["c", "--workload", "cirne", "--sharing-factor", "2"], "between 0 and 1"),
     ],

@@ -1,4 +1,4 @@
-"""`wattfold reserve` and `reservations`: what is sent, what is shown, what is refused here."""
+"""`wattfold reserve` and `reservations`: requests, output, and refusals by the command."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command line of the remote shell, and which node a host name means."""
+"""The command line of the remote shell, and the mapping from host names to nodes."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_no_steps_go_to_the_first_node_from_another(tmp_path: Path) -> None:
 
 
 class SignalledSocket(socket.socket):
-    """Whoever sends over it gets a SIGHUP before the first byte has left."""
+    """A socket whose sender gets a SIGHUP before the first byte has left."""
 
     signalled = False
 
@@ -118,7 +118,7 @@ class SignalledSocket(socket.socket):
 
 @pytest.fixture
 def own_signals() -> Iterator[list[int]]:
-    """Signals that no session took; the handlers are as before after the test."""
+    """SIGHUPs that the session did not catch. The handlers are restored after the test."""
     numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
     numbers += (signal.SIGUSR1, signal.SIGUSR2)
     before = {number: signal.getsignal(number) for number in numbers}
@@ -141,7 +141,7 @@ def test_a_signal_that_comes_with_the_request_is_passed_on(
     kinds: list[FrameKind] = []
 
     def host() -> None:
-        """Ends the command after a signal, or when nobody asks any more."""
+        """Host that ends the command after a signal, or once this process has received it."""
         reader = FrameReader({FrameKind.REQUEST, *FROM_SHELL_RUNNING})
         there.settimeout(240)
         while FrameKind.SIGNAL not in kinds:

@@ -1,4 +1,4 @@
-"""`wattfold simulate`: output, files, checks, several runs at once, failures in one line."""
+"""`wattfold simulate`: output, files, checks, several runs, and failures in one line."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def wattfold() -> Command:
 
 @pytest.fixture
 def small(tmp_path: Path) -> Path:
-    """Job 2 waits for job 1, job 3 goes past it: starts 0, 100, 20."""
+    """Job 2 waits for job 1 and job 3 overtakes job 2: starts 0, 100, 20."""
     return log(
         tmp_path,
         "; MaxProcs: 10",
@@ -179,7 +179,7 @@ def test_dask_leaves_the_same_bytes(wattfold: Command, tmp_path: Path) -> None:
 
 
 def test_of_several_runs_those_that_were_done_are_kept(wattfold: Command, tmp_path: Path) -> None:
-    """One of two fails; what the other left is there and goes with the next that succeeds."""
+    """One of two runs fails. The result of the other run is kept and used by the next command."""
     out = tmp_path / "out"
     arguments = (*MODEL, "--no-figures", "--policy=easy", "--policy=parm-wse", "--out", str(out))
     out.mkdir()
@@ -248,7 +248,7 @@ def test_a_bad_budget_file_is_one_line(
         ("--log none.swf", ExitCode.REFUSED, "none.swf: cannot be read: No such file"),
         ("--log .", ExitCode.REFUSED, "cannot be read: Is a directory"),
         ("--log cut.gz", ExitCode.REFUSED, "broken gzip data"),
-        ("--log empty", ExitCode.USAGE, "the selection has no jobs"),
+        ("--log empty", ExitCode.USAGE, "empty: the log has no jobs"),
         ("--log binary", ExitCode.REFUSED, "is no text, so it is not a workload log"),
         ("", ExitCode.USAGE, "give exactly one of --log, --model and --training"),
         (
@@ -263,7 +263,7 @@ def test_a_bad_budget_file_is_one_line(
         ("--log SMALL --predict mean", ExitCode.USAGE, "is not one of 'user', 'last-two'"),
         ("--log SMALL --policy parm-wse --predict last-two", ExitCode.USAGE, "omit --predict"),
         ("--log SMALL --gamma 1e300", ExitCode.USAGE, "goes no further"),
-        ("--log SMALL --first 9", ExitCode.USAGE, "the selection has no jobs"),
+        ("--log SMALL --first 9", ExitCode.USAGE, "the selection of jobs of "),
         ("--log SMALL --seeds 2", ExitCode.USAGE, "every run would be the same"),
         ("--log SMALL --budget x", ExitCode.USAGE, "neither a power nor a file"),
         ("--log SMALL --budget none.csv", ExitCode.USAGE, "none.csv: cannot be read"),
@@ -348,7 +348,7 @@ cores = 2
 
 
 def test_jobs_share_the_nodes_of_a_machine_file(wattfold: Command, small: Path) -> None:
-    """Six processors are two nodes of four; those of jobs 3 and 4 are cores of the nodes left."""
+    """Six processors are two nodes of four; jobs 3 and 4 use the remaining cores of these nodes."""
     path = small.parent / "machine.toml"
     path.write_text(MACHINE_FILE)
     arguments = ["--log", str(small), "--machine", str(path), "--procs-per-node=4", "--share-nodes"]
@@ -370,7 +370,7 @@ end_s = 80
 
 
 def test_windows_and_limits_are_in_table_and_files(wattfold: Command, small: Path) -> None:
-    """Job 2 would run into the window; job 1 asked for less than it takes."""
+    """Job 2 would run into the window; job 1 requested less than it takes."""
     path = small.parent / "machine.toml"
     path.write_text(MACHINE_FILE + WINDOW)
     rows = [job(1, 0, f4=70, f5=16, f9=50), job(2, 1, f4=30, f5=12, f9=30)]
@@ -417,7 +417,7 @@ def test_what_does_not_go_with_a_machine_file(
     assert len(result.stderr.splitlines()) == 1
 
 
-# ---- on a terminal and not ---------------------------------------------------------------------
+# ---- terminal output ----------------------------------------------------------------------------
 
 
 def test_tables_fit_80_columns_where_they_are_asked_to(wattfold: Command) -> None:

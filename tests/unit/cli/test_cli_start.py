@@ -1,4 +1,4 @@
-"""Commands start fast: what they import, lists of commands, and tables without rich."""
+"""Start time of commands: their imports, lists of commands, and tables without rich."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ finally:
 def groups(
     group: LazyGroup, words: tuple[str, ...] = ()
 ) -> list[tuple[tuple[str, ...], LazyGroup]]:
-    """A lazy group and those below it, with the words that lead to them."""
+    """Yield a lazy group and its subgroups, each with its command words."""
     context = click.Context(group)
     found = [(words, group)]
     for name in group.list_commands(context):
@@ -59,7 +59,7 @@ COMMANDS = [(), *((*words, name) for words, group in GROUPS for name in group.CO
 
 
 def imported(*words: str, address: str = "unix:/nowhere") -> set[str]:
-    """The modules that a command has imported when it ends."""
+    """Modules that a command has imported when it ends."""
     environment = {**os.environ, "WATTFOLD_COORDINATOR": address}
     done = subprocess.run(
         [sys.executable, "-c", MODULES_OF, *words],
@@ -116,6 +116,7 @@ def test_every_listed_command_has_a_short_help() -> None:
 
 CELLS = st.one_of(
     st.text(st.characters(min_codepoint=32, max_codepoint=126), max_size=12),
+    st.text("Mü米é́€", max_size=5),
     st.builds(Styled, st.text("ab c", max_size=9), st.sampled_from(["", "red", "bold green"])),
 )
 ROWS = st.lists(st.tuples(CELLS, CELLS, CELLS), max_size=5)
@@ -143,8 +144,8 @@ def test_fields_that_fit_look_as_rich_lays_them_out(fields: list[tuple[str, str]
     assert table.lines(200, "none") == by_rich(table, 200)
 
 
-@pytest.mark.parametrize("cell", ["ünïcode", "two\nlines", "a tab\t", "x" * 70])
-def test_cells_that_do_not_fit_are_left_to_rich(cell: str) -> None:
+@pytest.mark.parametrize("cell", ["two\nlines", "a tab\t"])
+def test_cells_that_are_no_line_are_left_to_rich(cell: str) -> None:
     table = plain_table(left("NAME"))
     add_row(table, cell)
     assert table.lines(60, "none") is None

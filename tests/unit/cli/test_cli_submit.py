@@ -44,7 +44,8 @@ def test_defaults(wattfold: Command, fake: FakeCoordinator) -> None:
 
 def test_every_option_arrives(wattfold: Command, fake: FakeCoordinator, tmp_path: Path) -> None:
     result = wattfold(
-        *("submit", "--nodes", "2-4", "--kind", "evolving", "--mode", "team", "--time", "1h30m"),
+        *("submit", "--nodes", "2-4", "--kind", "evolving", "--mode", "team", "--time", "2h"),
+        *("--estimate", "1h30m"),
         *("--name", "n", "--app", "a", "--priority", "2.5", "--cwd", str(tmp_path)),
         *("--output", "o", "--error", "e", "--exclusive", "--cap", "45.5", "--hold"),
         *("--dram-cap", "11", "--gpu-cap", "0.2kW", "--predicted-power", "93"),
@@ -54,7 +55,7 @@ def test_every_option_arrives(wattfold: Command, fake: FakeCoordinator, tmp_path
     spec = spec_of(fake)
     assert (spec.unit, spec.size_min, spec.size_max) == (pb.SIZE_UNIT_NODES, 2, 4)
     assert (spec.kind, spec.mode) == (pb.JOB_KIND_EVOLVING, common.RESIZE_MODE_TEAM)
-    assert spec.time_ns == 5400 * 10**9
+    assert (spec.time_ns, spec.limit_ns) == (5400 * 10**9, 7200 * 10**9)
     assert (spec.name, spec.app, spec.priority, spec.cwd) == ("n", "a", 2.5, str(tmp_path))
     assert (spec.stdout_path, spec.stderr_path) == ("o", "e")
     assert (spec.exclusive, spec.cap_uw) == (True, 45_500_000)
@@ -97,7 +98,7 @@ def test_a_training_on_gpus_is_of_units_on_one_node(
     spec = spec_of(fake)
     assert (spec.size_min, spec.size_max, spec.epochs) == (1, 4, 90)
     assert (spec.kind, spec.spread) == (pb.JOB_KIND_MOLDABLE, pb.UNIT_SPREAD_TOGETHER)
-    # Without a snapshot to go on from, GPUs are asked for as ever.
+    # Without snapshots to resume from, a GPU job is counted in cores.
     assert wattfold("submit", "--gpus", "1", "true").exit_code == 0
     assert spec_of(fake).unit == pb.SIZE_UNIT_CORES
     assert wattfold("submit", "--cores", "2", *line, "true").exit_code == 0
@@ -164,11 +165,12 @@ def test_environment(wattfold: Command, fake: FakeCoordinator) -> None:
         (("--cores", "1-2", "--kind", "rigid", "true"), "a rigid job has one size, got 1-2"),
         (("--cores", "4-2", "true"), "not a size: '4-2'"),
         (("--time", "90", "true"), "not a duration: '90'"),
+        (("--limit", "90s", "true"), "the time limit is --time, an estimate"),
         (("--cap", "0", "true"), "power '0' is outside"),
         (("--priority", "0", "true"), "--priority"),
-        (("--name", "a b", "true"), "--name 'a b' is not a valid name"),
+        (("--name", "a\tb", "true"), "--name 'a\\tb' is not a valid name"),
         (("--env", "NOT_SET_ANYWHERE", "true"), "this shell has no such variable"),
-        ((), "Missing argument 'COMMAND"),
+        ((), "no command, and standard input is empty"),
     ],
 )
 def test_wrong_command_lines_send_nothing(

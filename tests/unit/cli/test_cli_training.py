@@ -1,4 +1,4 @@
-"""`wattfold simulate --training` and `compare --training`: costs, series of prices, bad input."""
+"""`wattfold simulate --training` and `compare --training`: costs, price series, bad input."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ def files(tmp_path: Path) -> list[str]:
 
 
 def test_a_run_of_training_jobs_is_charged(wattfold: Command, files: Sequence[str]) -> None:
-    """Both on both GPUs, one after the other: 600 s and 800 s at 680 W."""
+    """Both jobs run on both GPUs, one after the other: 600 s and 800 s at 680 W."""
     prices = ("--energy-price=3.6", "--pue=1.5", "--late-cost=7200")
     (run,) = wattfold.json("simulate", *files, *prices)["runs"]
     assert run["makespan_s"] == 1400
     assert run["energy_eur"] == pytest.approx(1.5 * 680 * 1400 / 1e6)
-    # The first ends just when it is due.
+    # The first job ends exactly at its due date.
     assert (run.get("tardiness_eur"), run.get("jobs_overdue")) == (None, None)
 
 
@@ -76,7 +76,7 @@ def test_policies_are_compared_at_prices_that_change(
     document = wattfold.json("compare", *files, "--policies=fifo", "--energy-price", str(series))
     (run,) = document["runs"]
     assert run["energy_eur"] == pytest.approx(680 * (900 - 2 * 500) / 1e6)
-    # Nothing is so many times a cost below zero.
+    # The ratio to a cost below zero is undefined.
     assert run["relative"]["total_eur"] is None
 
 

@@ -1,4 +1,4 @@
-"""`watch` as lines, and the screen as it would be drawn."""
+"""`watch` as lines, and its screen."""
 
 from __future__ import annotations
 

@@ -14,8 +14,8 @@ from unit.workloads.archive_server import Site, served
 from unit.workloads.swf_files import job, log
 
 from wattfold.coordinator.cli.shared.exit_codes import ExitCode
-from wattfold.coordinator.simulation.workloads.annotations import read_annotations
-from wattfold.coordinator.simulation.workloads.swf_reader import read_swf
+from wattfold.simulator.workloads.annotations import read_annotations
+from wattfold.simulator.workloads.swf_reader import read_swf
 
 
 @pytest.fixture

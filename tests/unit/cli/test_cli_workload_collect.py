@@ -1,4 +1,4 @@
-"""`workload collect`: which jobs, in which units, and what cannot be said."""
+"""`workload collect`: selected jobs, units, and missing values."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import pytest
 
 from wattfold.coordinator.cli.shared.errors import BadRequestError
 from wattfold.coordinator.cli.workloads.workload_collect import Site, site_of, workload_of
-from wattfold.coordinator.simulation.workloads.swf_reader import read_swf
-from wattfold.coordinator.simulation.workloads.swf_writer import write_swf
+from wattfold.simulator.workloads.swf_reader import read_swf
+from wattfold.simulator.workloads.swf_writer import write_swf
 from wattfold.v1 import coordinator_pb2 as pb
 
 SITE = Site(nodes=4, cores=32, each=8)

@@ -1,4 +1,4 @@
-"""The files of a demonstration: figures, and the table and the picture made from them."""
+"""Output files of a demonstration: figures, table and plot."""
 
 from __future__ import annotations
 
@@ -12,13 +12,23 @@ from wattfold.coordinator.demo.time_left import Step, TimeLeft
 from wattfold.coordinator.figures.run_record import (
     BudgetPoint,
     CoreSpan,
+    LimitCurves,
+    LimitPoint,
+    Observation,
     PolicyResult,
     PolicyRun,
     PowerPoint,
 )
 
 
-def result(policy: str, makespan_s: float, peak_w: float = 170.0) -> PolicyResult:
+def result(
+    policy: str,
+    makespan_s: float,
+    peak_w: float = 170.0,
+    foreign_share: float = 0.01,
+    samples: int = 2000,
+    above: int = 0,
+) -> PolicyResult:
     return PolicyResult(
         policy=policy,
         jobs=12,
@@ -29,6 +39,12 @@ def result(policy: str, makespan_s: float, peak_w: float = 170.0) -> PolicyResul
         committed_w_peak=peak_w,
         measured_w_peak=160.0,
         resizes=6,
+        observed=Observation(
+            foreign_share=foreign_share,
+            samples=samples,
+            samples_above=above,
+            limits_w_peak=171.5 if above else 168.0,
+        ),
     )
 
 
@@ -38,12 +54,15 @@ def run(policy: str) -> PolicyRun:
         budget=(BudgetPoint(time_s=0.0, budget_w=171.0),),
         power=(PowerPoint(time_s=0.0, committed_w=170.0, measured_w=120.0),),
         spans=(CoreSpan(job="md1", node="n0", cpu=0, start_s=0.0, end_s=9.5),),
+        limits=LimitCurves(nodes=("n0",), points=(LimitPoint(time_s=0.1, node_w=(60.0,)),)),
     )
 
 
-def demo(*results: PolicyResult) -> DemoReport:
+def demo(*results: PolicyResult, profiles_share: float = 0.0) -> DemoReport:
     runs = [run(one.policy) for one in results]
-    return report.report_of(results, runs, scale=0.7, nodes=4, emulated=True)
+    return report.report_of(
+        results, runs, scale=0.7, nodes=4, emulated=True, profiles_foreign_share=profiles_share
+    )
 
 
 FULL = (result("fifo-easy", 100.0), result("easy-uniform", 80.0), result("parm-wse", 60.0))
@@ -64,13 +83,54 @@ def test_parm_is_compared_with_the_best_baseline() -> None:
     assert "| makespan | 100.0 s | 80.0 s | 60.0 s | 0.75 |" in lines
     assert "| peak committed power | 170.0 W | 170.0 W | 170.0 W |  |" in lines
     assert lines[-1].startswith("12 jobs on 4 emulated nodes; ")
-    assert lines[-1].endswith("amount of work 0.7; the budget was kept.")
+    assert "| CPU time of other processes | 1.0 % | 1.0 % | 1.0 % |  |" in lines
+    assert lines[-1].endswith(
+        "amount of work 0.7. The limits of the nodes were within the budget in all 6,000 samples."
+    )
 
 
 def test_a_peak_above_the_budget_is_reported() -> None:
     made = demo(result("fifo-easy", 100.0, peak_w=172.0), result("parm-wse", 60.0))
     assert not made.budget_kept
-    assert report.markdown(made).rstrip().endswith("the budget was exceeded.")
+    assert report.budget_sentence(made) == (
+        "Committed or measured power exceeded the budget: see the table."
+    )
+
+
+def test_a_sample_above_the_budget_is_reported() -> None:
+    made = demo(*FULL[:2], result("parm-wse", 60.0, above=3))
+    assert not made.budget_kept
+    assert (
+        report.markdown(made)
+        .rstrip()
+        .endswith(
+            "The limits of the nodes exceeded the budget in 3 of 6,000 samples: "
+            "up to 171.5 W of 171.0 W."
+        )
+    )
+
+
+def test_without_samples_nothing_is_said_about_the_budget() -> None:
+    made = demo(result("parm-wse", 60.0, samples=0))
+    assert not made.budget_kept
+    assert "never read" in report.budget_sentence(made)
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        demo(*FULL[:2], result("parm-wse", 160.0, foreign_share=0.312)),
+        demo(*FULL, profiles_share=0.312),
+    ],
+)
+def test_a_disturbed_report_compares_nothing(made: DemoReport) -> None:
+    text = report.markdown(made)
+    assert text.startswith(
+        "**Disturbed: other processes used up to 31% of the CPU time of these cores, more than 5%."
+    )
+    assert text.count("| disturbed |") == 3
+    assert report.title(made).endswith("DISTURBED: other processes used up to 31% of the CPU time")
+    assert not demo(*FULL).disturbed
 
 
 def test_the_title_of_the_picture_says_what_is_seen() -> None:

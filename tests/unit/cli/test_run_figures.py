@@ -1,4 +1,4 @@
-"""The pictures and the table of runs, by what is in them."""
+"""Contents of the plots and the table of runs."""
 
 from __future__ import annotations
 
@@ -14,6 +14,9 @@ from wattfold.coordinator.figures.power_timeline import draw_power_timeline, sav
 from wattfold.coordinator.figures.run_record import (
     BudgetPoint,
     CoreSpan,
+    LimitCurves,
+    LimitPoint,
+    Observation,
     PolicyResult,
     PolicyRun,
     PowerPoint,
@@ -39,12 +42,19 @@ def run(policy: str, scale: float) -> PolicyRun:
             span("b", 1, 10 * scale, 25 * scale),
             span("b", 0, 5, 25 * scale, node="n2"),
         ),
+        limits=LimitCurves(
+            nodes=("n1", "n2"),
+            points=(
+                LimitPoint(time_s=0, node_w=(100, 80)),
+                LimitPoint(time_s=20, node_w=(60, 70)),
+            ),
+        ),
     )
 
 
 def test_one_column_a_policy_with_common_axes() -> None:
     figure = draw_power_timeline([run("fifo", 1.0), run("parm", 0.8)], "two policies")
-    power, other_power, cores, other_cores = figure.axes
+    power, other_power, limits, other_limits, cores, other_cores = figure.axes
     assert [axes.get_title(loc="left") for axes in (power, other_power)] == ["fifo", "parm"]
     assert power.get_ylabel() == "power (W)"
     assert cores.get_xlabel() == other_cores.get_xlabel() == "time (s)"
@@ -57,10 +67,15 @@ def test_one_column_a_policy_with_common_axes() -> None:
     assert list(power.lines[2].get_ydata()) == [200, 150, 150]
     assert power.get_title(loc="right") == "finished after 30 s"
     assert figure.get_suptitle() == "two policies"
+    # One band a node, up to the end of the run; the upper edge is the sum of the limits.
+    assert len(limits.collections) == len(other_limits.collections) == 2
+    assert limits.collections[1].get_paths()[0].get_extents().extents.tolist() == [0, 60, 30, 180]
+    assert limits.get_title(loc="left").endswith("allow (from bottom to top: n1 to n2)")
+    assert other_limits.collections[1].get_paths()[0].get_extents().x1 == 24
 
 
 def test_one_row_a_core_and_one_bar_a_stretch() -> None:
-    cores = draw_power_timeline([run("fifo", 1.0)]).axes[1]
+    cores = draw_power_timeline([run("fifo", 1.0)]).axes[2]
     # The two stretches of job a on core 0 follow each other: one bar. Its resize is seen on core 1.
     assert len(cores.collections) == 4
     assert [label.get_text() for label in cores.get_yticklabels()] == ["0", "1", "0"]
@@ -69,8 +84,9 @@ def test_one_row_a_core_and_one_bar_a_stretch() -> None:
 
 
 def test_a_run_without_jobs_or_samples_is_drawn_too() -> None:
-    empty = PolicyRun(policy="idle", budget=(), power=(), spans=())
-    assert len(draw_power_timeline([empty]).axes) == 2
+    nothing = LimitCurves(nodes=("n1",), points=())
+    empty = PolicyRun(policy="idle", budget=(), power=(), spans=(), limits=nothing)
+    assert len(draw_power_timeline([empty]).axes) == 3
     with pytest.raises(ValueError, match="at least one run"):
         draw_power_timeline([])
 
@@ -99,6 +115,7 @@ def result(policy: str, makespan_s: float, peak_w: float) -> PolicyResult:
         committed_w_peak=peak_w,
         measured_w_peak=170,
         resizes=3,
+        observed=Observation(foreign_share=0.123, samples=9, samples_above=0, limits_w_peak=peak_w),
     )
 
 
@@ -110,6 +127,9 @@ def test_comparison_table() -> None:
     assert rows["makespan s"] == ["160.0", "120.0", "0.75x"]
     assert rows["energy kJ"] == ["20.00", "20.00", "1.00x"]
     assert rows["peak committed W"] == ["199.0", "201.0"]
+    assert rows["foreign CPU time %"] == ["12.3", "12.3"]
+    without = comparison_table([result("fifo", 160, 199), result("parm", 120, 201)], ratios=False)
+    assert [column.header for column in without.columns] == ["", "fifo", "parm"]
     with pytest.raises(ValueError, match="at least one result"):
         comparison_table([])
 

@@ -1,7 +1,7 @@
-"""A core with nobody behind it: the test is the agents, the policy and the clock.
+"""A core without agents, policy or clock: the test plays their parts.
 
-`send` gives back what the core wants done, in order, without request ids, causes and wake-ups;
-`asked` is the last request id of a kind, to answer it. Every id is used once.
+`send` returns the actions of the core, in order, without request ids, causes and wake-ups. `asked`
+is the last request id of a kind, for the answer. Every id is used once.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from typing import Any
 
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import Epoch, JobId, NodeId, ZoneName
-from wattfold.coordinator.core import actions as act
-from wattfold.coordinator.core import events as ev
-from wattfold.coordinator.core import reports
-from wattfold.coordinator.core.job import Assignment, Job, JobKind, JobSpec, Share, SizeUnit
 from wattfold.coordinator.core.machine import CoordinatorCore
-from wattfold.coordinator.core.node import NodeSpec, Zone, ZoneKind
-from wattfold.coordinator.core.plan import Plan, PlanningRound
-from wattfold.coordinator.core.spread import Spread
-from wattfold.coordinator.core.state import CoreSettings
+from wattfold.coordinator.core.model import actions as act
+from wattfold.coordinator.core.model import events as ev
+from wattfold.coordinator.core.model import reports
+from wattfold.coordinator.core.model.job import Assignment, Job, JobKind, JobSpec, Share, SizeUnit
+from wattfold.coordinator.core.model.node import NodeSpec, Zone, ZoneKind
+from wattfold.coordinator.core.model.plan import Plan, PlanningRound
+from wattfold.coordinator.core.model.spread import Spread
+from wattfold.coordinator.core.state.state import CoreSettings
 
 S = 1_000_000_000
 W = 1_000_000
@@ -66,7 +66,9 @@ def job_spec(low: int = 1, high: int = 4, **fields: Any) -> JobSpec:
 
 
 def counted_as(rng: random.Random, kinds: Sequence[JobKind], cores: int = 2) -> dict[str, Any]:
-    """What sizes of a job count, units of so many cores at most, and a kind that goes with it."""
+    """Return a random size unit and a job kind that supports it; a unit has at most ``cores``
+    cores.
+    """
     unit, kind = rng.choice(list(SizeUnit)), rng.choice(list(kinds))
     if unit is not SizeUnit.UNITS:
         return {"unit": unit, "kind": kind}
@@ -79,7 +81,7 @@ def counted_as(rng: random.Random, kinds: Sequence[JobKind], cores: int = 2) -> 
 
 
 def on(job: str, *places: str, cap_w: float = MAX_W, total_s: float = 0.0) -> Assignment:
-    """``on("a", "n0:0-1", cap_w=30)``; a place without cores is a whole node of four."""
+    """``on("a", "n0:0-1", cap_w=30)``; a place without cores means a whole node of four cores."""
     shares = []
     for place in places:
         node, _, cpus = place.partition(":")
@@ -110,7 +112,7 @@ def reading(cap_w: float, zone: str = PACKAGE, error: str = "") -> reports.ZoneR
     return reports.ZoneReading(zone=ZoneName(zone), cap_uw=round(cap_w * W), error=error)
 
 
-# What the core may want done, without ids.
+# The possible actions of the core, without ids.
 
 
 def caps(node: str, cap_w: float, zone: str = PACKAGE) -> act.SetCaps:
@@ -148,7 +150,7 @@ def solve(number: int) -> act.Solve:
 
 
 class Stage:
-    """A core, its time, and answers to what it asks for."""
+    """A core, its time, and answers to its requests."""
 
     def __init__(self, budget_w: float = 1000, start: bool = True) -> None:
         self.core = CoordinatorCore(round(budget_w * W), CHECKED)
@@ -205,7 +207,7 @@ class Stage:
         )
 
     def up(self, *names: str) -> None:
-        """Nodes that are there, at their floors and with a lease."""
+        """Connect these nodes, at their floors and with a lease."""
         for name in names:
             self.register(name)
             self.connect(name)
@@ -229,7 +231,7 @@ class Stage:
         )
 
     def need_plan(self) -> None:
-        """A round is under way, whatever happened before."""
+        """Start a planning round, whatever happened before."""
         if not self.core.state.solving:
             self.send(ev.BudgetChanged(budget_uw=self.core.state.ledger.budget_uw))
         assert self.core.state.solving
@@ -262,7 +264,7 @@ class Stage:
         return self.send(launched)
 
     def attempt(self, job: str) -> int:
-        """The attempt a job is at; 0 of one that is not known."""
+        """The current attempt of a job; 0 if the job is unknown."""
         known = self.core.state.jobs.get(JobId(job))
         return known.attempt if known else 0
 
@@ -273,8 +275,25 @@ class Stage:
             )
         )
 
+    def refused_by_node(self, node: str, job: str, reason: str = "full") -> list[act.Action]:
+        """Report that the agent of a node cannot start this job or any other."""
+        return self.send(
+            reports.LaunchFailed(
+                node_id=NodeId(node),
+                job_id=JobId(job),
+                reason=reason,
+                permanent=False,
+                attempt=self.attempt(job),
+                node_fault=True,
+            )
+        )
+
+    def fault(self, node: str, reason: str) -> list[act.Action]:
+        """Report why the agent of a node cannot start jobs; empty = it can."""
+        return self.send(reports.LaunchFaultReported(node_id=NodeId(node), reason=reason))
+
     def suspension(self, node: str, job: str, suspended: bool | None) -> list[act.Action]:
-        """The answer to a command to stop a job or let it go on; None = it failed."""
+        """Answer a command to suspend or resume a job; None = the command failed."""
         about: dict[str, Any] = {
             "node_id": NodeId(node),
             "job_id": JobId(job),
@@ -285,7 +304,7 @@ class Stage:
         return self.send(reports.SuspensionConfirmed(suspended=suspended, **about))
 
     def terminate_failed(self, node: str, job: str, refused: bool = False) -> list[act.Action]:
-        """An order to end a job got no answer, or one that it is not there."""
+        """Report that an order to end a job got no answer, or that the agent lacks the job."""
         return self.send(
             reports.TerminateFailed(
                 node_id=NodeId(node),
@@ -312,7 +331,7 @@ class Stage:
         return self.send(ev.NodeOrdered(node_id=NodeId(node), order=order, reason=reason))
 
     def left(self, node: str, cap_w: float = MAX_W, error: str = "") -> list[act.Action]:
-        """The answer to a command to leave that is under way."""
+        """Answer the pending command to leave."""
         request = self.core.state.nodes[NodeId(node)].caps_request
         return self.send(
             reports.LeaveAnswered(
@@ -334,7 +353,7 @@ class Stage:
         )
 
     def run_job(self, job: str, place: str, cap_w: float = MAX_W, **fields: Any) -> None:
-        """A job that runs on its cores, its cap confirmed."""
+        """Start a job on its cores and confirm its cap."""
         self.submit(job, job_spec(**fields))
         self.need_plan()
         kept = [j.target for j in self.core.state.placed() if j.target]
@@ -344,7 +363,7 @@ class Stage:
         self.confirm(node)
 
     def confirm(self, node: str) -> list[act.Action]:
-        """Answers a cap command under way with what it asked for."""
+        """Confirm a pending cap command as requested."""
         account = self.core.state.ledger.accounts[NodeId(node)].zones[PACKAGE]
         assert account.pending_uw is not None
         return self.caps_are(node, account.pending_uw / W)

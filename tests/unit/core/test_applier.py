@@ -1,4 +1,4 @@
-"""Every reason for which the applier leaves a part of a plan out."""
+"""Every reason for which the applier rejects a part of a plan."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from unit.core.stage import NODES, Stage, caps, job_spec, on, running
 
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import JobId, NodeId
-from wattfold.coordinator.core import actions as act
 from wattfold.coordinator.core.applier import Accepted, accept
-from wattfold.coordinator.core.job import Assignment, CoreSharing, JobKind, JobState, Share
-from wattfold.coordinator.core.plan import Plan
+from wattfold.coordinator.core.model import actions as act
+from wattfold.coordinator.core.model.job import Assignment, CoreSharing, JobKind, JobState, Share
+from wattfold.coordinator.core.model.plan import Plan
 
 BOTH = CoreSharing.BOTH
 
@@ -23,7 +23,7 @@ def decide(stage: Stage, *assignments: Assignment) -> Accepted:
 
 
 def reason(stage: Stage, *assignments: Assignment) -> str:
-    """Why the last of these is refused, empty if it is taken."""
+    """Reason for which the last of these assignments is refused; empty if it is accepted."""
     refusals = {r.job_id: r.reason for r in decide(stage, *assignments).refusals}
     return refusals.get(assignments[-1].job_id, "")
 
@@ -132,7 +132,7 @@ def test_part_of_a_whole_node_is_for_jobs_that_share_it() -> None:
 
 
 def test_two_jobs_on_a_node_of_which_one_asked_for_all_of_it() -> None:
-    """The guest starts when the mate has confirmed to be off its cores; the charge is the sum."""
+    """The guest starts once the mate has released its cores; the charge is the sum."""
     stage = Stage(1000)
     stage.up("n0", "n1")
     both = {"unit": NODES, "low": 2, "high": 2, "sharing": BOTH}
@@ -227,7 +227,7 @@ def test_a_change_left_out_takes_those_with_it_that_need_its_cores() -> None:
     stage.run_job("a", "n0:0")
     stage.run_job("b", "n0:1")
     stage.run_job("c", "n0:2", kind=JobKind.MOLDABLE)
-    # b would leave 1 for 2, but c stays on 2; so a cannot have 1 either.
+    # b would move from core 1 to core 2, but c stays on core 2, so core 1 is not free for a.
     accepted = decide(stage, on("a", "n0:0-1"), on("b", "n0:2"))
     assert accepted.changes == ()
     assert {r.job_id: r.reason for r in accepted.refusals} == {

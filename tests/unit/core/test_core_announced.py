@@ -1,4 +1,4 @@
-"""Budgets that are announced: prepared for, in force at their times, taken back."""
+"""Announced budgets: preparation, start at the announced time, and cancellation."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import pytest
 from unit.core.stage import FLOOR_W, LEASE_NS, S, Stage, W, on
 
 from wattfold.contract.ids import NodeId
-from wattfold.coordinator.adapters import codec
-from wattfold.coordinator.core import budget_events
-from wattfold.coordinator.core import events as ev
-from wattfold.coordinator.core.announced import Announced, coming_uw, limits
-from wattfold.coordinator.core.snapshot import snapshot
+from wattfold.coordinator.adapters.journal import codec
+from wattfold.coordinator.core.model import events as ev
+from wattfold.coordinator.core.model.announced import Announced, coming_uw, limits
+from wattfold.coordinator.core.rules import budget_events
+from wattfold.coordinator.core.rules.snapshot import snapshot
 
 LEAD_NS = 10 * S
 
@@ -30,10 +30,11 @@ def said(*parts: tuple[int, int]) -> list[Announced]:
     [
         ([(100, 50)], [(90, 50)]),
         ([(100, 150)], [(100, 150)]),
-        ([(5, 50)], []),  # Prepared for already: it is the limit now.
+        ([(5, 50)], []),  # The budget is prepared, so it is the limit now.
         ([(100, 50), (200, 80)], [(90, 50), (200, 80)]),
         ([(100, 50), (105, 80)], [(90, 50), (105, 80)]),
-        # A rise that would last for less than a lead is not given, or as far as the fall allows.
+        # A rise that would last less than the lead is ignored, or granted as far as the fall
+        # allows.
         ([(100, 150), (105, 80)], [(95, 80)]),
         ([(100, 150), (105, 120)], [(100, 120)]),
         ([(100, 150), (120, 80)], [(100, 150), (110, 80)]),
@@ -56,14 +57,14 @@ def test_no_budget_that_is_due_counts_as_coming() -> None:
 
 
 def announce(stage: Stage, in_s: float, budget_w: int) -> int:
-    """Returns its time, ns."""
+    """Announce a budget and return its start time, ns."""
     at_ns = stage.now_ns + round(in_s * S)
     stage.send(ev.BudgetAnnounced(at_ns=at_ns, budget_uw=budget_w * W))
     return at_ns
 
 
 def busy() -> Stage:
-    """Two nodes at 60 and 20 W of 100, the first of them with a job at 50 W."""
+    """Nodes n0, at 60 W with a job at 50 W, and n1, at 20 W, under a budget of 100 W."""
     stage = Stage(100)
     stage.up("n0", "n1")
     stage.submit("a")
@@ -75,7 +76,7 @@ def busy() -> Stage:
 
 
 def wait_until(stage: Stage, at_ns: int) -> None:
-    """Leases are renewed and caps taken meanwhile, as agents do that answer."""
+    """Let time pass; agents answer, so leases are renewed and caps confirmed."""
     while stage.now_ns < at_ns:
         stage.now_ns = min(stage.now_ns + S // 2, at_ns)
         stage.send(ev.TimePassed())
@@ -172,7 +173,7 @@ def test_one_that_is_taken_back_does_not_come() -> None:
     assert stage.core.state.ledger.limit_uw == 100 * W
     wait_until(stage, at_ns + S)
     assert stage.core.state.ledger.budget_uw == 100 * W
-    stage.send(ev.BudgetCancelled(number=1))  # It is not there any more: nothing happens.
+    stage.send(ev.BudgetCancelled(number=1))  # The announcement no longer exists: nothing happens.
     announce(stage, 5, 70)
     assert [one.number for one in stage.core.state.announced] == [2], "numbers are used once"
 
@@ -195,7 +196,10 @@ def test_the_last_word_about_a_time_counts() -> None:
 
 
 def test_a_time_that_passed_while_nobody_was_there_has_come() -> None:
-    """Whoever was away for the lead has that from now on: nodes answer, or are at their floors."""
+    """After an absence during the lead, the deadline starts at the restart.
+
+    By then nodes have answered or are at their floors.
+    """
     stage = busy()
     announce(stage, 60, 60)
     announce(stage, 70, 50)

@@ -1,4 +1,4 @@
-"""Further attempts of a job: after lost nodes, on request, and what of old ones turns up."""
+"""Further attempts of a job: after lost nodes, on request, and leftovers of old attempts."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from unit.core.stage import (
 
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import JobId, NodeId
-from wattfold.coordinator.adapters import codec
-from wattfold.coordinator.core import actions as act
-from wattfold.coordinator.core import events as ev
-from wattfold.coordinator.core import reports
-from wattfold.coordinator.core.events import NodeOrder
-from wattfold.coordinator.core.job import JobState
+from wattfold.coordinator.adapters.journal import codec
+from wattfold.coordinator.core.model import actions as act
+from wattfold.coordinator.core.model import events as ev
+from wattfold.coordinator.core.model import reports
+from wattfold.coordinator.core.model.events import NodeOrder
+from wattfold.coordinator.core.model.job import JobState
 
 
 def site(*nodes: str, **fields: Any) -> Stage:
-    """A stage with job a running on all these nodes, or on half of the only one."""
+    """A stage with job a running on all these nodes, or on half of the only node."""
     stage = Stage()
     stage.up("n0", "n1", "n2")
     count = len(nodes)
@@ -193,7 +193,7 @@ def test_an_old_process_beside_the_new_attempt_is_ended_and_never_taken_for_it()
 
 @pytest.mark.parametrize("told", [0, 1])
 def test_an_old_process_on_the_node_of_the_new_attempt_is_not_adopted(told: int) -> None:
-    """An agent of an earlier version tells no attempt."""
+    """Agents of earlier versions do not report the attempt."""
     stage = site("n0", requeue_max=3)
     stage.silent("n0")
     stage.connect("n0")

@@ -1,11 +1,11 @@
-"""Nodes that do not answer for a moment, as policies are told of them."""
+"""Snapshots for policies with nodes that are temporarily unreachable."""
 
 from __future__ import annotations
 
 import pytest
 from unit.core.stage import Stage
 
-from wattfold.coordinator.core import events as ev
+from wattfold.coordinator.core.model import events as ev
 
 
 def test_a_silent_node_is_away_with_what_its_jobs_hold_until_its_lease_is_over() -> None:
@@ -19,7 +19,7 @@ def test_a_silent_node_is_away_with_what_its_jobs_hold_until_its_lease_is_over()
     seen = stage.core.snapshot(stage.now_ns)
     assert [view.spec.node_id for view in seen.nodes] == ["n1"]
     (away,) = seen.away
-    # Half of the 30 W above the floor are the job's; nothing is free before it is back.
+    # Half of the 30 W above the floor belongs to the job; nothing is free until the node is back.
     assert (seen.away_uw, seen.away_held_uw) == (35_000_000, 15_000_000)
     assert away.fixed_uw == 20_000_000
     assert seen.reserved_uw == seen.away_uw

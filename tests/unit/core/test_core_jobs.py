@@ -1,4 +1,4 @@
-"""The life of a job: cancel, hold, starts that fail, ends in every order."""
+"""The life of a job: cancel, hold, failed starts, and ends in every order."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ from unit.core.stage import (
 )
 
 from wattfold.contract.ids import JobId, NodeId
-from wattfold.coordinator.core import actions as act
-from wattfold.coordinator.core import events as ev
-from wattfold.coordinator.core import reports
-from wattfold.coordinator.core.job import JobKind, JobState
 from wattfold.coordinator.core.machine import CoordinatorCore
-from wattfold.coordinator.core.state import CoreSettings
+from wattfold.coordinator.core.model import actions as act
+from wattfold.coordinator.core.model import events as ev
+from wattfold.coordinator.core.model import reports
+from wattfold.coordinator.core.model.job import JobKind, JobState
+from wattfold.coordinator.core.state.state import CoreSettings
 
 N0 = NodeId("n0")
 
 
 def started(*nodes: str) -> Stage:
-    """A stage with a job being started on all these nodes."""
+    """A stage that is starting a job on all these nodes."""
     stage = Stage()
     stage.up(*nodes)
     spec = job_spec(len(nodes), len(nodes), unit=NODES) if len(nodes) > 1 else job_spec()
@@ -345,11 +345,14 @@ def test_progress_is_integrated_and_the_programs_word_replaces_it() -> None:
     stage.after(20)
     assert done() == pytest.approx(0.7), "the share done counts at the speed it was done at"
     stage.after(1000)
-    assert done() == 0.99, "a running job is never done"
+    assert stage.job("a").done_by(stage.now_ns) == 0.99, "a running job is never done"
+    assert done() == pytest.approx((200 + 1020 - 80) / 1460), (
+        "it is planned for 1 + 5 + 15 min more"
+    )
 
 
 def evolving(low: int = 1, high: int = 4) -> Stage:
-    """A job of that kind on two cores, and no plan on its way."""
+    """An evolving job on two cores, without a pending plan."""
     stage = Stage()
     stage.up("n0")
     stage.submit("a", job_spec(low, high, kind=JobKind.EVOLVING))
@@ -369,9 +372,9 @@ def test_a_wish_is_a_reason_to_plan_and_bounds_the_plan() -> None:
     number = stage.core.state.rounds
     assert want(stage, 1) == [solve(number + 1)]
     view = stage.core.snapshot(stage.now_ns).jobs[0]
-    assert (view.wanted, view.greatest_size) == (1, 1)
-    assert want(stage, 3) == []  # A round is under way; another one follows.
-    # More than was asked for is left out; what it has may stay.
+    assert (view.wanted, view.max_size) == (1, 1)
+    assert want(stage, 3) == []  # A round is in progress; another round follows.
+    # A size above the request is rejected; the job keeps its cores.
     assert stage.plan(on("a", "n0:0-3")) == [solve(number + 2)]
     assert "the program requests at most 3 cores" in stage.core.state.jobs[JobId("a")].reason
     assert mask("n0", "a", "0-2") in stage.plan(on("a", "n0:0-2"))
@@ -381,7 +384,7 @@ def test_a_wish_is_a_reason_to_plan_and_bounds_the_plan() -> None:
 def test_wishes_are_clamped_to_the_sizes_submitted(size: int, greatest: int) -> None:
     stage = evolving(2, 4)
     want(stage, size)
-    assert stage.core.snapshot(stage.now_ns).jobs[0].greatest_size == greatest
+    assert stage.core.snapshot(stage.now_ns).jobs[0].max_size == greatest
 
 
 def test_a_wish_that_changes_nothing_plans_nothing() -> None:
@@ -400,13 +403,13 @@ def test_only_evolving_jobs_have_wishes() -> None:
     stage.plan(on("a", "n0:0-1"))
     stage.launched("n0", "a")
     stage.send(ev.SizeWanted(job_id=JobId("a"), size=1))
-    assert stage.core.snapshot(stage.now_ns).jobs[0].greatest_size == 4
+    assert stage.core.snapshot(stage.now_ns).jobs[0].max_size == 4
 
 
 def test_every_task_keeps_a_core() -> None:
     stage = Stage()
     stage.up("n0")
-    # Checked when it is submitted; a plan is checked again.
+    # The size is checked at submission, and again in each plan.
     stage.submit("a", job_spec(1, 4, tasks_per_node=2))
     stage.plan(on("a", "n0:0"))
     assert "size 1 is outside 2..4" in stage.core.state.jobs[JobId("a")].reason

@@ -1,4 +1,4 @@
-"""Levels per kind of zone: what is sent to each zone, what is charged, what a tight budget does."""
+"""Power levels per kind of zone: commands to each zone, charges, and effects of a tight budget."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ import pytest
 from unit.core.stage import CHECKED, Stage, W, job_spec, node_spec, on, package, reading
 
 from wattfold.contract.ids import NodeId, ZoneName
-from wattfold.coordinator.adapters import codec
-from wattfold.coordinator.core import actions as act
-from wattfold.coordinator.core import events as ev
-from wattfold.coordinator.core import reports
-from wattfold.coordinator.core.charge import assigned_uw, fixed_uw
-from wattfold.coordinator.core.job import Assignment, Job, JobKind, JobSpec
-from wattfold.coordinator.core.levels import PLAIN, Levels
+from wattfold.coordinator.adapters.journal import codec
 from wattfold.coordinator.core.machine import CoordinatorCore
-from wattfold.coordinator.core.node import NodeSpec, Zone, ZoneKind
-from wattfold.coordinator.core.targets import zone_targets
+from wattfold.coordinator.core.model import actions as act
+from wattfold.coordinator.core.model import events as ev
+from wattfold.coordinator.core.model import reports
+from wattfold.coordinator.core.model.job import Assignment, Job, JobKind, JobSpec
+from wattfold.coordinator.core.model.levels import PLAIN, Levels
+from wattfold.coordinator.core.model.node import NodeSpec, Zone, ZoneKind
+from wattfold.coordinator.core.power.charge import assigned_uw, fixed_uw
+from wattfold.coordinator.core.power.targets import zone_targets
 
 DRAM_W = 18
 GPU = "GPU-1a"
@@ -36,8 +36,10 @@ def zone(name: str, kind: ZoneKind, least_w: int, most_w: int) -> Zone:
 
 
 def full(name: str = "n0") -> NodeSpec:
-    """10 W base, a package of 10..50 W, DRAM of 8..24 W that stands at 18, a GPU of 20..70 W that
-    stands at 20."""
+    """A node of 10 W base power with a package of 10..50 W, DRAM and a GPU.
+
+    The DRAM has 8..24 W and is set to 18 W; the GPU has 20..70 W and is set to 20 W.
+    """
     zones = (
         package(),
         zone("dram-0", ZoneKind.DRAM, 8, 24),
@@ -52,7 +54,7 @@ def levelled(one: Assignment, dram_w: float = 0, gpu_w: float = 0) -> Assignment
 
 
 def owning(one: Assignment) -> Assignment:
-    """The same with the GPU of its nodes."""
+    """The same assignment with the GPU of its nodes."""
     return replace(one, shares=tuple(replace(share, gpus=(GPU,)) for share in one.shares))
 
 
@@ -113,7 +115,7 @@ def test_levels_are_clipped_to_what_the_zones_hold() -> None:
 
 
 def test_what_a_job_saves_pays_for_itself_only() -> None:
-    """A job adds nothing below zero: its end needs no power that another one has."""
+    """A job never adds a negative charge: its end needs no power that another job uses."""
     frugal = levelled(on("a", "n0:0-3", cap_w=15), dram_w=8)
     assert assigned_uw(frugal, [full()], DRAM_W * W) == 0
     paid = levelled(on("a", "n0:0-3", cap_w=35), dram_w=8)
@@ -132,7 +134,7 @@ def caps_sent(actions: list[act.Action]) -> list[act.SetCaps]:
 
 
 class Levelled(Stage):
-    """A stage whose nodes have all three kinds of zones, which obey at once."""
+    """A stage whose nodes have zones of all three kinds and obey immediately."""
 
     def __init__(self, budget_w: float = 1000) -> None:
         super().__init__(budget_w, start=False)
@@ -151,12 +153,12 @@ class Levelled(Stage):
             )
 
     def obey(self, actions: list[act.Action]) -> None:
-        """Answers every order about caps as it asks, and those that follow."""
+        """Confirm every cap command as requested, including commands that follow from it."""
         for action in caps_sent(actions):
             self.obey(self.answered(action))
 
     def answered(self, action: act.SetCaps, settles_s: int = 0) -> list[act.Action]:
-        """An order about caps is answered as asked; what was above may be drawn for a while."""
+        """Confirm a cap command as requested; the earlier cap may be drawn for one more window."""
         caps = tuple(
             reports.ZoneReading(zone=name, cap_uw=cap, settles_in_ns=settles_s * 10**9)
             for name, cap in action.caps
@@ -200,7 +202,10 @@ def test_every_zone_is_told_its_own_cap_and_stands_again_after_the_job() -> None
 
 
 def test_a_gpu_goes_up_only_into_watts_that_another_one_has_left() -> None:
-    """One ends, another begins: their sum is never above the budget, nor are the caps sent."""
+    """One job ends and another begins.
+
+    Neither the sum of their charges nor the sum of the sent caps exceeds the budget.
+    """
     idle_w = 2 * fixed_uw(full(), DRAM_W * W) / W
     stage = Levelled(idle_w + 50)
     stage.full_up("n0", "n1")
@@ -217,7 +222,7 @@ def test_a_gpu_goes_up_only_into_watts_that_another_one_has_left() -> None:
     assert [(one.node_id, one.caps) for one in lowered] == [("n0", (("gpu-1a", 20 * W),))]
     stage.need_plan()
     assert not caps_sent(stage.plan(waits))
-    # The order to lower the one is on its way: it may still draw all of it.
+    # The command to lower the first GPU is pending, so it may still draw its full cap.
     assert not caps_sent(stage.launched("n1", "b"))
     assert not caps_sent(stage.answered(lowered[0], settles_s=1))
     (raised,) = caps_sent(stage.after(1))
@@ -291,7 +296,9 @@ def test_levels_asked_for_hold_whatever_the_plan_says() -> None:
 
 
 def test_a_plan_that_fits_with_its_levels_is_not_scaled() -> None:
-    """What one saves in DRAM its own package has; the other has a level above the standing cap."""
+    """Job a spends its DRAM savings on its own package; job b has a DRAM level above the default
+    cap.
+    """
     idle_w = 2 * fixed_uw(full(), DRAM_W * W) / W
     stage = Levelled(idle_w + 20 + 26)
     stage.full_up("n0", "n1")

@@ -1,4 +1,4 @@
-"""Zones that draw more than their caps: what the ledger charges, and what that means for others."""
+"""Zones that exceed their caps: the charge in the ledger, and its effect on other nodes."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from unit.core.stage import (
 )
 
 from wattfold.contract.ids import NodeId, ZoneName
-from wattfold.coordinator.adapters.codec import dump_state, load_state
-from wattfold.coordinator.adapters.views import node_message
-from wattfold.coordinator.core import actions as act
-from wattfold.coordinator.core import reports
-from wattfold.coordinator.core.job import JobState
-from wattfold.coordinator.core.ledger import PowerLedger
+from wattfold.coordinator.adapters.copies.site_messages import node_message
+from wattfold.coordinator.adapters.journal.codec import dump_state, load_state
 from wattfold.coordinator.core.machine import CoordinatorCore
-from wattfold.coordinator.core.node import NodeState
+from wattfold.coordinator.core.model import actions as act
+from wattfold.coordinator.core.model import reports
+from wattfold.coordinator.core.model.job import JobState
+from wattfold.coordinator.core.model.node import NodeState
+from wattfold.coordinator.core.power.ledger import PowerLedger
 
 N0, N1 = NodeId("n0"), NodeId("n1")
 HELD_AGAIN_S = 5
@@ -36,7 +36,7 @@ def measured(stage: Stage, node: str, power_w: float | None) -> list[act.Action]
 
 
 def two_busy(budget_w: float = 120) -> Stage:
-    """n0 and n1 with a job each, at 30 W."""
+    """Nodes n0 and n1 with a job each, at 30 W."""
     stage = Stage(budget_w)
     stage.up("n0", "n1")
     stage.run_job("a", "n0:0-3", cap_w=30)
@@ -56,7 +56,7 @@ def test_it_is_charged_with_what_was_measured_or_its_most(power_w, charged_w) ->
 def test_the_others_make_room_for_it() -> None:
     stage = two_busy(budget_w=95)
     sent = measured(stage, "n0", 40)
-    # 95 W less 60 W of n0 and the 20 W that n1 needs at least leave 15 W above its floor.
+    # 95 W minus 60 W of n0 and the minimum 20 W of n1 leave 15 W above n1's floor.
     assert [a for a in sent if isinstance(a, act.SetCaps) and a.node_id == N1] == [caps("n1", 25)]
     ledger = stage.core.state.ledger
     assert (ledger.in_breach, ledger.breaches) == (True, 1)

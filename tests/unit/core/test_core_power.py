@@ -1,4 +1,4 @@
-"""The budget with nodes that fall silent, refuse, come back as others, and with restarts."""
+"""The budget with nodes that fall silent, refuse, return with new hardware, and after restarts."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ from unit.core.stage import (
 
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import NodeId
-from wattfold.coordinator.core import reports
-from wattfold.coordinator.core.job import JobState
 from wattfold.coordinator.core.machine import CoordinatorCore
-from wattfold.coordinator.core.node import NodeState, Zone, ZoneKind
-from wattfold.coordinator.core.state import CoreSettings
+from wattfold.coordinator.core.model import reports
+from wattfold.coordinator.core.model.job import JobState
+from wattfold.coordinator.core.model.node import NodeState, Zone, ZoneKind
+from wattfold.coordinator.core.state.state import CoreSettings
 
 N0, N1 = NodeId("n0"), NodeId("n1")
 SLACK_S = 1.5
@@ -39,7 +39,7 @@ LEASE_S, TIMEOUT_S = LEASE_NS / 1e9, TIMEOUT_NS / 1e9
 
 
 def busy(budget_w: float = 80, cap_w: float = 50) -> Stage:
-    """Job a on all of n0, n1 idle."""
+    """Job a on all of n0; n1 is idle."""
     stage = Stage(budget_w)
     stage.up("n0", "n1")
     stage.run_job("a", "n0:0-3", cap_w=cap_w)
@@ -187,7 +187,7 @@ def test_a_renewal_answered_after_a_raise_does_not_hide_it() -> None:
     stage = Stage(1000)
     stage.up("n0")
     stage.submit("a")
-    stage.after(LEASE_S / 3)  # The agent reads 10 W for its answer, which is slow.
+    stage.after(LEASE_S / 3)  # The agent reads 10 W for its answer, and the reading is slow.
     stage.plan(on("a", "n0:0-3", cap_w=50))
     stage.caps_are("n0", 50)
     stage.leased("n0", cap_w=10)
@@ -268,7 +268,7 @@ def test_a_reading_above_what_was_granted_is_charged_and_lowered() -> None:
     stage = busy(100, cap_w=30)
     stage.run_job("b", "n1:0-3", cap_w=30)
     stage.after(LEASE_S / 3)
-    out = stage.leased("n0", cap_w=45)  # Somebody else wrote to it.
+    out = stage.leased("n0", cap_w=45)  # Another program wrote to the zone.
     assert out == [caps("n0", 30)]
     assert stage.committed_w == 95
     assert stage.core.state.ledger.breaches == 0, "there was room for it"
@@ -311,7 +311,7 @@ def test_a_higher_budget_raises_what_was_scaled_down() -> None:
     assert stage.budget(60)[0] == caps("n0", 30)
 
 
-# Nodes that come back as others
+# Nodes that return with other hardware
 
 
 def test_new_base_power_and_zones_are_charged() -> None:
@@ -359,7 +359,7 @@ def test_after_a_restart_every_node_is_silent_and_charged_as_it_was() -> None:
 
 
 def test_a_restart_does_not_trust_the_last_renewal_in_the_journal() -> None:
-    # Renewals are not written at once: the journal may end long before the crash.
+    # Renewals are written with a delay: the journal may end long before the crash.
     stage = busy()
     stage.now_ns += 3600 * 10**9
     stage.start(2)

@@ -1,4 +1,4 @@
-"""Plans that pre-empt: what of them is taken, what it comes to, and who waits for whom then."""
+"""Preemptions in plans: accepted parts, effects, and the jobs that wait for each other."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ import pytest
 from unit.core.stage import S, Stage, job_spec, on, planning_round, terminate
 
 from wattfold.contract.ids import JobId
-from wattfold.coordinator.adapters import codec
-from wattfold.coordinator.core import actions as act
-from wattfold.coordinator.core import events as ev
-from wattfold.coordinator.core.job import Assignment, JobState
-from wattfold.coordinator.core.plan import Plan, Preemption
-from wattfold.coordinator.core.queue import Queue
-from wattfold.coordinator.core.snapshot import snapshot
+from wattfold.coordinator.adapters.journal import codec
+from wattfold.coordinator.core.model import actions as act
+from wattfold.coordinator.core.model import events as ev
+from wattfold.coordinator.core.model.job import Assignment, JobState
+from wattfold.coordinator.core.model.plan import Plan, Preemption
+from wattfold.coordinator.core.model.queue import Queue
+from wattfold.coordinator.core.rules.snapshot import snapshot
 
 QUEUES = (Queue(name="low"), Queue(name="high", preempts=("low",)))
 
 
 def site(**fields: Any) -> Stage:
-    """Job a of the low queue runs on all of n0; h of the high queue waits."""
+    """Job a of the low queue runs on all of n0; job h of the high queue waits."""
     stage = Stage()
     stage.up("n0")
     stage.send(ev.QueuesConfigured(queues=QUEUES))
@@ -190,7 +190,7 @@ def test_a_replay_pre_empts_the_same() -> None:
 
 
 def test_jobs_are_looked_at_again_when_their_queues_are_others() -> None:
-    """What a queue says of waits is part of what policies see of its jobs."""
+    """The waits of a queue are part of the jobs in policy snapshots."""
     stage = site()
     stage.send(ev.QueuesConfigured(queues=QUEUES))
     assert {JobId("a"), JobId("h")} <= stage.core.touched.jobs

@@ -1,4 +1,4 @@
-"""Which map goes with which cores: in the commands, whatever the order of events."""
+"""The processor map that goes with a set of cores, in commands and for every order of events."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from unit.core.stage import Stage, job_spec, launch, mask, on
 
 from wattfold.contract.cpuset import CpuSet
-from wattfold.coordinator.adapters import codec
-from wattfold.coordinator.core import actions as act
-from wattfold.coordinator.core.job import MAPPED, JobKind, ResizeMode
-from wattfold.coordinator.core.processor_map import map_of
+from wattfold.coordinator.adapters.journal import codec
+from wattfold.coordinator.core.model import actions as act
+from wattfold.coordinator.core.model.job import MAPPED, JobKind, ResizeMode
+from wattfold.coordinator.core.model.processor_map import map_of
 
 MAP = job_spec(mode=ResizeMode.MAP)
 cpu_sets = st.sets(st.integers(0, 63), min_size=1, max_size=16).map(CpuSet.of)
@@ -33,7 +33,7 @@ def test_the_map_is_a_function_of_the_number_of_cores(
     if len(one) == len(other):
         assert first == second
     elif len(other) < len(one):
-        # Fewer cores: PEs are only taken away.
+        # Fewer cores: PEs are only removed.
         assert all(a >= b for a, b in zip(first, second, strict=True))
 
 

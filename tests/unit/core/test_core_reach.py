@@ -1,4 +1,4 @@
-"""Jobs whose map spans nodes: what the core has done, in which order, and what it refuses."""
+"""Jobs with a map over several nodes: the order of commands, and refused plans."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from unit.core.stage import NODES, S, Stage, job_spec, node_spec, on, running
 
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import JobId, NodeId
-from wattfold.coordinator.core import actions as act
-from wattfold.coordinator.core import events as ev
-from wattfold.coordinator.core import reports
-from wattfold.coordinator.core.invariants import InvariantError, check_invariants
-from wattfold.coordinator.core.job import JobKind, JobState, ResizeMode
-from wattfold.coordinator.core.reservation import Reservation
+from wattfold.coordinator.core.model import actions as act
+from wattfold.coordinator.core.model import events as ev
+from wattfold.coordinator.core.model import reports
+from wattfold.coordinator.core.model.job import JobKind, JobState, ResizeMode
+from wattfold.coordinator.core.model.reservation import Reservation
+from wattfold.coordinator.core.rules.invariants import InvariantError, check_invariants
 
 ON, OFF = b"\1\1\1\1", b"\0\0\0\0"
 
@@ -24,7 +24,7 @@ def spec(low: int = 1, high: int = 3, **fields: Any) -> Any:
 
 
 def stage(*cores: int) -> Stage:
-    """Nodes n0, n1 and so on, of four cores if not said otherwise."""
+    """Nodes n0, n1, ..., of four cores by default."""
     one = Stage()
     for index, count in enumerate(cores or (4, 4, 4)):
         name = f"n{index}"
@@ -35,7 +35,7 @@ def stage(*cores: int) -> Stage:
 
 
 def started(one: Stage, *nodes: str, **fields: Any) -> None:
-    """Job a, running on these nodes with PEs on all of its reach."""
+    """Job a, running on these nodes with PEs on all nodes of its map."""
     one.submit("a", spec(**fields))
     one.plan(on("a", *nodes))
     for node in one.job("a").ranks:
@@ -43,7 +43,7 @@ def started(one: Stage, *nodes: str, **fields: Any) -> None:
 
 
 def moved(one: Stage, *nodes: str) -> list[act.SetMask]:
-    """The masks that are sent for another plan."""
+    """Plan other nodes for the job and return the masks that are sent."""
     one.need_plan()
     return masks(one.plan(on("a", *nodes)))
 
@@ -67,7 +67,7 @@ def sent(
 
 
 def confirm(one: Stage, node: str, **fields: Any) -> list[act.SetMask]:
-    """An agent has done what it was sent last."""
+    """Confirm the last command to an agent."""
     rank = one.job("a").ranks[NodeId(node)]
     assert rank.moving_to is not None
     values = {"cpus": rank.moving_to, "confined": False} | fields
@@ -99,7 +99,7 @@ def test_a_node_is_given_back_after_its_objects_and_then_after_its_processes() -
     one = stage()
     started(one, "n0", "n1", "n2")
     assert moved(one, "n0", "n2") == [sent("n0", "0-3", ON + OFF + ON)]
-    # Not before the program has said that no object is left there.
+    # Not before the program has reported that no object is left there.
     late = confirm(one, "n0", processor_map=ON + OFF + ON, map_applied=False)
     assert late == []
     assert one.job("a").reason == "the program has not applied its processor map yet"
@@ -134,12 +134,12 @@ def test_a_lost_answer_is_asked_for_again_and_enables_nothing() -> None:
     started(one, "n0")
     moved(one, "n0", "n1")
     fail(one, "n1")
-    # It may hold them: nobody else gets them, and no object goes there.
+    # The node may hold the cores: no other job gets them, and no object moves there.
     assert str(one.core.state.occupied(NodeId("n1"))) == "0-3"
     assert masks(one.after(1)) == [sent("n1", "0-3")]
     assert confirm(one, "n1") == [sent("n0", "0-3", ON + ON + OFF)]
     fail(one, "n0")
-    # Which map is in force is not known: given back, the node waits for one that is.
+    # The map in force is unknown: the node is released only after a confirmed map.
     assert moved(one, "n0") == []
     assert masks(one.after(1)) == [sent("n0", "0-3", ON + OFF + OFF)]
     step = confirm(one, "n0", processor_map=ON + OFF + OFF, map_applied=True)

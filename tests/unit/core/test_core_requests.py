@@ -1,4 +1,4 @@
-"""Memory and GPUs in the core: who may have them, until when, and what contradicts itself."""
+"""Memory and GPUs in the core: ownership, release, and contradictions."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import pytest
 from unit.core.stage import Stage, job_spec, node_spec, on, planning_round, running
 
 from wattfold.contract.ids import NodeId
-from wattfold.coordinator.core import actions as act
-from wattfold.coordinator.core import events as ev
 from wattfold.coordinator.core.applier import accept
-from wattfold.coordinator.core.invariants import check_invariants
-from wattfold.coordinator.core.job import Assignment, JobKind, JobState, SizeUnit
-from wattfold.coordinator.core.plan import Plan
-from wattfold.coordinator.core.snapshot import snapshot
-from wattfold.coordinator.core.state import InvariantError
+from wattfold.coordinator.core.model import actions as act
+from wattfold.coordinator.core.model import events as ev
+from wattfold.coordinator.core.model.job import Assignment, JobKind, JobState, SizeUnit
+from wattfold.coordinator.core.model.plan import Plan
+from wattfold.coordinator.core.rules.invariants import check_invariants
+from wattfold.coordinator.core.rules.snapshot import snapshot
+from wattfold.coordinator.core.state.state import InvariantError
 
 GPUS = ("0", "1")
 
@@ -176,7 +176,7 @@ def test_contradictions_are_found(memory: int, gpus: tuple[str, ...], text: str)
 
 @pytest.mark.parametrize(("memory", "gpus"), [(6, ()), (0, ("0",))])
 def test_a_launch_waits_until_they_are_free(memory: int, gpus: tuple[str, ...]) -> None:
-    """Whatever was accepted: in an older journal, or before a stray was seen."""
+    """The start was accepted anyway: in an older journal, or before a stray process was seen."""
     stage = site()
     for job in ("a", "b"):
         asks(stage, job, memory_bytes=memory, gpus=len(gpus))

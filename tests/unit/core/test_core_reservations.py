@@ -1,4 +1,4 @@
-"""Reservations in the core: made, begun, over; who is started on their nodes and who is ended."""
+"""Reservations in the core: creation, start, end, and the jobs started or ended on their nodes."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import pytest
 from unit.core.stage import LEASE_NS, S, Stage, job_spec, on, terminate
 
 from wattfold.contract.ids import JobId, NodeId
-from wattfold.coordinator.adapters import codec
-from wattfold.coordinator.core import events as ev
-from wattfold.coordinator.core.job import JobSpec, JobState
-from wattfold.coordinator.core.reservation import SLACK_NS, Reservation, Windows
-from wattfold.coordinator.core.snapshot import snapshot
+from wattfold.coordinator.adapters.journal import codec
+from wattfold.coordinator.core.model import events as ev
+from wattfold.coordinator.core.model.job import JobSpec, JobState
+from wattfold.coordinator.core.model.reservation import SLACK_NS, Reservation, Windows
+from wattfold.coordinator.core.rules.snapshot import snapshot
 
 LEASE_S = LEASE_NS // S
 
@@ -24,7 +24,7 @@ def window(start_s: float, end_s: float, **fields: Any) -> Reservation:
 
 
 def site(one: Reservation, *specs: JobSpec) -> Stage:
-    """Nodes n0 and n1, a reservation, and jobs a, b, ... that wait."""
+    """Nodes n0 and n1, a reservation, and waiting jobs a, b, ..."""
     stage = Stage()
     stage.up("n0", "n1")
     stage.send(ev.ReservationMade(reservation=one))
@@ -40,7 +40,7 @@ def started(stage: Stage, job: str = "a", node: str = "n0", total_s: float = 0.0
     return bool(stage.job(job).ranks)
 
 
-# ---- who may be where --------------------------------------------------------------------------
+# ---- access rules -------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -203,7 +203,7 @@ def test_one_that_is_cancelled_keeps_nobody_out() -> None:
     assert started(stage, total_s=100)
 
 
-# ---- kept --------------------------------------------------------------------------------------
+# ---- persistence --------------------------------------------------------------------------------
 
 
 def test_it_is_in_snapshots_and_in_the_journal() -> None:

@@ -1,4 +1,4 @@
-"""What changes of size have cost: learnt from what agents tell, by application and way."""
+"""Costs of resizes, learned from agents' reports per application and resize mode."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from unit.core.stage import S, Stage, job_spec, on
 
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import JobId, NodeId
-from wattfold.coordinator.adapters import codec
-from wattfold.coordinator.core import events as ev
-from wattfold.coordinator.core import reports, resize_cost
-from wattfold.coordinator.core.job import ResizeMode
-from wattfold.coordinator.core.resize_cost import (
+from wattfold.coordinator.adapters.journal import codec
+from wattfold.coordinator.core.model import events as ev
+from wattfold.coordinator.core.model import reports, resize_cost
+from wattfold.coordinator.core.model.job import ResizeMode
+from wattfold.coordinator.core.model.resize_cost import (
     KEPT_MAX,
     UNSEEN_NS,
     Costs,
@@ -32,7 +32,7 @@ MS = S // 1000
 
 
 def running(mode: ResizeMode) -> Stage:
-    """A job of a way on two of the four cores of a node, about to have one of them."""
+    """A job of this mode on two of the four cores of a node, about to shrink to one core."""
     stage = Stage()
     stage.up("n0")
     stage.submit("a", job_spec(mode=mode))

@@ -1,4 +1,4 @@
-"""Jobs that go on at another size by being ended and started again."""
+"""Jobs that change their size by a restart."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ import pytest
 from unit.core.stage import NODES, S, Stage, W, ended, forget, job_spec, launch, on, solve
 
 from wattfold.contract.ids import JobId, NodeId
-from wattfold.coordinator.adapters import codec
-from wattfold.coordinator.core import actions as act
-from wattfold.coordinator.core import events as ev
-from wattfold.coordinator.core import reports
-from wattfold.coordinator.core.attempt import ATTEMPTS_MAX, Saving
-from wattfold.coordinator.core.events import NodeOrder
-from wattfold.coordinator.core.following import firm
-from wattfold.coordinator.core.job import Job, JobState, ResizeMode
-from wattfold.coordinator.core.resize_cost import UNSEEN_NS
+from wattfold.coordinator.adapters.journal import codec
+from wattfold.coordinator.core.model import actions as act
+from wattfold.coordinator.core.model import events as ev
+from wattfold.coordinator.core.model import reports
+from wattfold.coordinator.core.model.attempt import ATTEMPTS_MAX, Saving
+from wattfold.coordinator.core.model.events import NodeOrder
+from wattfold.coordinator.core.model.job import Job, JobState, ResizeMode
+from wattfold.coordinator.core.model.resize_cost import UNSEEN_NS
+from wattfold.coordinator.core.rules.restart_target import firm
 
 RESTART = ResizeMode.RESTART
 
@@ -28,7 +28,7 @@ def spec(low: int = 1, high: int = 3, **fields: Any) -> Any:
 
 
 def site(*nodes: str, budget_w: float = 1000, **fields: Any) -> Stage:
-    """A stage of three nodes with job a running on some of them, whole, at 30 W each."""
+    """A stage of three nodes with job a running on some of them, on whole nodes at 30 W each."""
     stage = Stage(budget_w)
     stage.up("n0", "n1", "n2")
     stage.submit("a", spec(**fields))
@@ -49,7 +49,7 @@ def kept(stage: Stage) -> list[Any]:
 
 
 def to(stage: Stage, *places: str, **fields: Any) -> list[act.Action]:
-    """Another size of job a by an accepted plan."""
+    """Accept a plan with another size of job a."""
     stage.need_plan()
     others = [target for target in kept(stage) if target.job_id != "a"]
     return stage.plan(*others, on("a", *places, cap_w=30, **fields))
@@ -58,7 +58,7 @@ def to(stage: Stage, *places: str, **fields: Any) -> list[act.Action]:
 def ends(
     stage: Stage, node: str, saving: Saving = Saving.SAVED, code: int = 0, **told: Any
 ) -> list[act.Action]:
-    """The process of job a on a node has ended; what it did about its snapshot."""
+    """End the process of job a on a node and report its snapshot."""
     process = ended("a", code, attempt=stage.attempt("a"), saving=saving, **told)
     return stage.send(reports.ProcessEnded(node_id=NodeId(node), process=process))
 
@@ -111,7 +111,7 @@ def test_power_is_kept_for_the_larger_of_both_sizes() -> None:
     stage = site("n0")
     free_uw = stage.core.snapshot(stage.now_ns).spendable_uw
     to(stage, "n1", "n2")
-    # 20 W above the floor on each of two nodes; never those of the first node as well.
+    # 20 W above the floor on each of two nodes, and never the power of the first node in addition.
     assert stage.core.snapshot(stage.now_ns).spendable_uw == free_uw - 40 * W
     ends(stage, "n0")
     stage.launched("n1", "a")
@@ -121,7 +121,7 @@ def test_power_is_kept_for_the_larger_of_both_sizes() -> None:
 
 
 def test_a_start_of_the_same_plan_gets_no_power_that_is_still_drawn() -> None:
-    # Bases and floors are 60 W; of the 45 W above them job a has 40 W until it has ended.
+    # Bases and floors are 60 W. Of the 45 W above them, job a has 40 W until it has ended.
     stage = site("n0", "n1", budget_w=105)
     stage.submit("b", job_spec(1, 1, unit=NODES))
     stage.need_plan()
@@ -160,7 +160,7 @@ def test_two_jobs_change_places() -> None:
 
 
 def waiting_for_n1() -> Stage:
-    """Job a, in no attempt, that is to have n1, which job b has not left yet."""
+    """Job a without an attempt, assigned to n1, which job b has not left yet."""
     stage = site("n0")
     stage.submit("b", spec())
     start(stage, "b", "n1")
@@ -232,7 +232,7 @@ def test_a_program_that_ends_with_success_and_saves_nothing_has_finished(
     ("of_host", "state"),
     [
         (Saving.UNASKED, JobState.COMPLETED),
-        # The order reached the program by way of that host: the launcher's agent was away.
+        # The order reached the program through that host, because the launcher's agent was away.
         (Saving.UNSAVED, JobState.STARTING),
         (Saving.KILLED, JobState.STARTING),
         (Saving.UNKNOWN, JobState.STARTING),
@@ -251,7 +251,7 @@ def test_a_launcher_that_was_not_asked_has_finished_only_if_nobody_was(
 
 
 def lost(stage: Stage, node: str) -> None:
-    """Whether the process there was told to end is not known; it is told again."""
+    """The answer to the order to end the process is lost, and the order is repeated."""
     stage.send(
         reports.TerminateFailed(
             node_id=NodeId(node), job_id=JobId("a"), attempt=stage.attempt("a"), reason="no answer"
@@ -261,7 +261,7 @@ def lost(stage: Stage, node: str) -> None:
 
 
 def test_an_order_told_again_may_have_come_after_the_snapshot_it_asks_for() -> None:
-    # By way of n1 the program was told at once: n0's agent looked at what had been saved by then.
+    # n1 passed the order on at once, and n0's agent reads the snapshot folder only afterwards.
     stage = site("n0", "n1", own_launcher=True, snapshot_signal=10)
     to(stage, "n0")
     lost(stage, "n0")
@@ -396,7 +396,7 @@ def test_what_moves_by_a_restart_is_the_snapshot() -> None:
     stage.launched("n2", "a")
     (cost,) = stage.core.state.restarts.values()
     assert (cost.count, cost.moved_bytes, cost.moved_count) == (1, 4096, 1)
-    # One that cannot be looked at says nothing of the bytes.
+    # A snapshot that cannot be read gives no size.
     to(stage, "n0")
     ends(stage, "n2")
     stage.launched("n0", "a")
@@ -416,7 +416,7 @@ def test_what_the_program_does_again_is_part_of_it() -> None:
     stage.send(ev.ProgressReported(job_id=JobId("a"), done=0.41))
     stage.send(ev.ProgressReported(job_id=JobId("a"), done=0.2))
     (view,) = stage.core.snapshot(stage.now_ns).jobs
-    # Four seconds without the job, and then in three seconds to 9 s before where it was.
+    # Four seconds without the job, then three seconds to reach 9 s before its previous progress.
     assert view.resize_ns / S == pytest.approx(4 + 9 + 3)
 
 
@@ -469,7 +469,7 @@ def test_a_checkpoint_of_before_and_one_of_the_middle() -> None:
 
 
 def test_a_removed_node_is_no_place_for_the_next_attempt() -> None:
-    """The order that ends the last process of an attempt also takes the node away."""
+    """The order that ends the last process of an attempt also removes the node."""
     stage = site("n0", "n1")
     to(stage, "n0")
     ends(stage, "n1")

@@ -1,4 +1,6 @@
-"""Speeds that running jobs were seen to have: what is kept, what follows, what a replay leaves."""
+"""Measured speeds of running jobs: stored values, derived losses, and the same state after a
+replay.
+"""
 
 from __future__ import annotations
 
@@ -8,17 +10,22 @@ from hypothesis import strategies as st
 from unit.core.stage import Stage
 
 from wattfold.contract.ids import JobId
-from wattfold.coordinator.adapters.codec import dump_event, dump_state, load_event, load_state
-from wattfold.coordinator.core import events as ev
-from wattfold.coordinator.core.job import JobKind
-from wattfold.coordinator.core.snapshot import serial_of, snapshot
-from wattfold.coordinator.core.speeds import (
+from wattfold.coordinator.adapters.journal.codec import (
+    dump_event,
+    dump_state,
+    load_event,
+    load_state,
+)
+from wattfold.coordinator.core.model import events as ev
+from wattfold.coordinator.core.model.job import JobKind
+from wattfold.coordinator.core.model.speeds import (
     KEPT_MAX,
     NOT_MEASURED,
     SeenSpeed,
     measured_serial_ppm,
     with_speed,
 )
+from wattfold.coordinator.core.rules.snapshot import serial_of, snapshot
 
 S, W = 10**9, 10**6
 A = JobId("a")

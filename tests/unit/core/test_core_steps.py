@@ -1,4 +1,4 @@
-"""Jobs that bring their own launcher: who is started how, and whose end is that of the job."""
+"""Jobs with their own launcher: start of the processes, and the process that ends the job."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from dataclasses import replace
 from unit.core.stage import NODES, Stage, ended, forget, job_spec, node_spec, on, terminate
 
 from wattfold.contract.ids import NodeId
-from wattfold.coordinator.core import actions as act
-from wattfold.coordinator.core import reports
-from wattfold.coordinator.core.job import JobState
+from wattfold.coordinator.core.model import actions as act
+from wattfold.coordinator.core.model import reports
+from wattfold.coordinator.core.model.job import JobState
 
 
 def stage_with_launches() -> tuple[Stage, list[act.Launch]]:
@@ -61,7 +61,7 @@ def test_the_end_of_the_launcher_is_the_end_of_the_job() -> None:
         assert out[:3] == [forget("n2", "a"), terminate("n0", "a"), terminate("n1", "a")]
         assert stage.job("a").state is JobState.ENDING
         stage.process_ended("n0", "a", 0)
-        # One that had to be killed, and one whose end nobody saw, say nothing.
+        # A killed step host does not count, nor does a step host whose end was not seen.
         stage.send(reports.ProcessEnded(node_id=NodeId("n1"), process=ended("a", 137, lost=True)))
         assert stage.job("a").state is state
         assert stage.job("a").exit_code == code

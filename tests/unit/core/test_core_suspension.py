@@ -1,14 +1,14 @@
-"""Jobs that stand still: their processes, their cores, their power and their clock."""
+"""Suspended jobs: their processes, cores, power and time limit."""
 
 from __future__ import annotations
 
 from unit.core.stage import S, Stage, on, running, terminate
 
 from wattfold.contract.ids import JobId, NodeId
-from wattfold.coordinator.adapters import codec
-from wattfold.coordinator.core import actions as act
-from wattfold.coordinator.core import events as ev
-from wattfold.coordinator.core.job import JobState
+from wattfold.coordinator.adapters.journal import codec
+from wattfold.coordinator.core.model import actions as act
+from wattfold.coordinator.core.model import events as ev
+from wattfold.coordinator.core.model.job import JobState
 
 
 def suspend(stage: Stage) -> list[act.Action]:

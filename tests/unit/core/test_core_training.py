@@ -1,4 +1,4 @@
-"""Trainings in the core: how far they are, what an epoch takes, what being put back costs them."""
+"""Training jobs in the core: their progress, epoch times, and the cost of a preemption."""
 
 from __future__ import annotations
 
@@ -9,9 +9,14 @@ import pytest
 from unit.core.stage import S, Stage, job_spec, node_spec, on
 
 from wattfold.contract.ids import JobId, NodeId
-from wattfold.coordinator.adapters.codec import dump_event, dump_state, load_event, load_state
-from wattfold.coordinator.core import events as ev
-from wattfold.coordinator.core.epoch_times import (
+from wattfold.coordinator.adapters.journal.codec import (
+    dump_event,
+    dump_state,
+    load_event,
+    load_state,
+)
+from wattfold.coordinator.core.model import events as ev
+from wattfold.coordinator.core.model.epoch_times import (
     TIMES_MAX,
     WEIGHED,
     AppEpochs,
@@ -19,7 +24,7 @@ from wattfold.coordinator.core.epoch_times import (
     SeenEpochs,
     with_epoch,
 )
-from wattfold.coordinator.core.job import (
+from wattfold.coordinator.core.model.job import (
     MAX_DONE,
     Assignment,
     Job,
@@ -28,10 +33,9 @@ from wattfold.coordinator.core.job import (
     ResizeMode,
     SizeUnit,
 )
-from wattfold.coordinator.core.levels import Levels
-from wattfold.coordinator.core.plan import JobView
-from wattfold.coordinator.core.resize_cost import UNSEEN_NS
-from wattfold.coordinator.core.spread import Spread
+from wattfold.coordinator.core.model.levels import Levels
+from wattfold.coordinator.core.model.plan import JobView
+from wattfold.coordinator.core.model.spread import Spread
 from wattfold.coordinator.models.gpu_curve import GpuCurve
 from wattfold.coordinator.models.training import EpochTime, Training
 
@@ -206,15 +210,15 @@ def test_what_was_measured_takes_the_place_of_what_was_learnt_and_is_refreshed()
 
 def test_being_put_back_costs_the_time_to_leave_and_to_start_and_what_is_done_again() -> None:
     stage = site()
-    assert view(stage).restart_ns == UNSEEN_NS[ResizeMode.RESTART]
+    assert view(stage).restart_ns is None
     start(stage)
     stage.after(200)
     tell(stage, 2)
     stage.after(100)
     stage.send(ev.JobRequeueRequested(job_id=A))
-    stage.after(7)  # It saves nothing more.
+    stage.after(7)  # It saves no more snapshots.
     stage.process_ended("n0", "a", 137, epochs_saved=2)
-    stage.after(5000)  # It waits; that is no cost of it.
+    stage.after(5000)  # It waits; waiting is not counted as a cost.
     stage.need_plan()
     stage.plan(given(total_s=1000))
     stage.after(5)
@@ -222,7 +226,7 @@ def test_being_put_back_costs_the_time_to_leave_and_to_start_and_what_is_done_ag
     assert view(stage).restart_ns == 12 * S
     stage.after(130)
     tell(stage, 3)
-    # At 0.3 before, and after 130 s again: what it had done since 0.2, and 30 s to warm up.
+    # It was at 0.3 and is there again after 130 s: the work since 0.2, and 30 s to warm up.
     assert view(stage).restart_ns == (12 + 130) * S
 
 

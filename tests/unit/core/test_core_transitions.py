@@ -1,4 +1,4 @@
-"""Plans made real: lower, confirm, wait a window, raise; leave cores, confirm, give them away."""
+"""Execution of plans: lower, confirm, wait a window, raise; vacate cores, confirm, reassign."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from unit.core.stage import (
 
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import NodeId
-from wattfold.coordinator.core import events as ev
-from wattfold.coordinator.core import reports
-from wattfold.coordinator.core.job import JobKind, JobState, ResizeMode
+from wattfold.coordinator.core.model import events as ev
+from wattfold.coordinator.core.model import reports
+from wattfold.coordinator.core.model.job import JobKind, JobState, ResizeMode
 
 
 def test_a_start_asks_for_nothing_while_no_node_is_there() -> None:
@@ -83,7 +83,7 @@ def test_a_rigid_job_is_launched_with_the_cores_it_has() -> None:
 
 
 def test_power_moves_by_lowering_confirming_waiting_and_only_then_raising() -> None:
-    stage = Stage(budget_w=80)  # Two nodes of 20 W idle: 40 W for jobs.
+    stage = Stage(budget_w=80)  # Two nodes of 20 W idle leave 40 W for jobs.
     stage.up("n0", "n1")
     stage.run_job("a", "n0:0-3", cap_w=50)
     stage.submit("b")
@@ -119,7 +119,7 @@ def test_cores_that_a_job_does_not_leave_are_not_given_away() -> None:
     assert stage.mask_is("n0", "a", "0-2") == []
     assert stage.job("b").state is JobState.STARTING
     assert stage.job("a").reason == "its threads have not left CPUs 2 of n0"
-    # It is asked again after a while, not at once, and has left then.
+    # The question is repeated after a while, and then the job has left.
     assert stage.after(0.5) == []
     assert stage.after(0.5) == [mask("n0", "a", "0-1")]
     assert stage.mask_is("n0", "a", "0-1") == [launch("n0", "b", "2-3")]

@@ -1,4 +1,4 @@
-"""Jobs of units from submission to end in the core."""
+"""Jobs that count in units, from submission to end in the core."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ import pytest
 from unit.core.stage import Stage, job_spec, node_spec, on, running
 
 from wattfold.contract.ids import JobId, NodeId
-from wattfold.coordinator.adapters.codec import dump_event, load_event
-from wattfold.coordinator.core import actions as act
-from wattfold.coordinator.core import events as ev
+from wattfold.coordinator.adapters.journal.codec import dump_event, load_event
 from wattfold.coordinator.core.applier import accept
-from wattfold.coordinator.core.invariants import check_invariants
-from wattfold.coordinator.core.job import Assignment, JobKind, JobSpec, JobState, SizeUnit
-from wattfold.coordinator.core.plan import Plan
-from wattfold.coordinator.core.queue import NO_WAITS, Queue, Waits
-from wattfold.coordinator.core.snapshot import snapshot
-from wattfold.coordinator.core.spread import Spread
-from wattfold.coordinator.core.state import InvariantError
+from wattfold.coordinator.core.model import actions as act
+from wattfold.coordinator.core.model import events as ev
+from wattfold.coordinator.core.model.job import Assignment, JobKind, JobSpec, JobState, SizeUnit
+from wattfold.coordinator.core.model.plan import Plan
+from wattfold.coordinator.core.model.queue import NO_WAITS, Queue, Waits
+from wattfold.coordinator.core.model.spread import Spread
+from wattfold.coordinator.core.rules.invariants import check_invariants
+from wattfold.coordinator.core.rules.snapshot import snapshot
+from wattfold.coordinator.core.state.state import InvariantError
 
 
 def units(size: int = 3, **fields: Any) -> JobSpec:
-    """Of two cores, two bytes and a GPU each."""
+    """Fields of a job with units of two cores, two bytes and a GPU."""
     chosen = {"unit_cores": 2, "memory_bytes": 2, "gpus": 1, "kind": JobKind.RIGID, **fields}
     return job_spec(size, size, unit=SizeUnit.UNITS, **chosen)
 
@@ -185,7 +185,7 @@ def test_processes_from_before_are_its_own_where_they_are_all_its_units(
         assert [share.memory_bytes for share in job.target.shares] == [4, 2]
         assert job.target.size == 3
     else:
-        # It keeps the memory of its units from others, whosever it is.
+        # The stray process keeps the memory of its units, whatever job it belongs to.
         seen = {view.spec.node_id: view for view in snapshot(stage.core.state, 0).nodes}
         assert [seen[NodeId(name)].blocked_bytes for name in ("n0", "n1")] == [4, 2]
 

@@ -1,4 +1,4 @@
-"""Jobs of units: what they have of each node, which shares are a place, what power they take."""
+"""Jobs that count in units: resources per node, valid placements, and minimum power."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from unit.core.stage import job_spec, on
 
-from wattfold.coordinator.core.amounts import GIB, Amounts
-from wattfold.coordinator.core.job import JobKind, JobSpec, SizeUnit
-from wattfold.coordinator.core.job_units import (
+from wattfold.coordinator.core.model.amounts import GIB, Amounts
+from wattfold.coordinator.core.model.job import JobKind, JobSpec, SizeUnit
+from wattfold.coordinator.core.model.job_units import (
     counted,
     least_uw,
     misshapen,
@@ -17,7 +17,7 @@ from wattfold.coordinator.core.job_units import (
     units_over,
     units_within,
 )
-from wattfold.coordinator.core.spread import Spread
+from wattfold.coordinator.core.model.spread import Spread
 
 
 def units(low: int = 3, high: int = 0, **fields: Any) -> JobSpec:

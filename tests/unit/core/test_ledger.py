@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from wattfold.contract.ids import NodeId, ZoneName
-from wattfold.coordinator.core.ledger import LedgerError, PowerLedger
+from wattfold.coordinator.core.power.ledger import LedgerError, PowerLedger
 
 N0, N1 = NodeId("n0"), NodeId("n1")
 A, B = ZoneName("a"), ZoneName("b")

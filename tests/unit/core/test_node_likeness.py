@@ -1,4 +1,4 @@
-"""Which nodes are alike to jobs that ask for cores only."""
+"""Nodes that are equivalent for jobs that request only cores."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from unit.core.stage import node_spec
 
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import NodeId
-from wattfold.coordinator.core.node import Curve, NodeSpec, like
+from wattfold.coordinator.core.model.node import Curve, NodeSpec, like
 
 ONE = node_spec("n0")
 

@@ -1,4 +1,4 @@
-"""From assignments to caps: sums, roundings, floors."""
+"""Conversion of assignments to caps: sums, rounding, floors."""
 
 from __future__ import annotations
 
@@ -10,10 +10,15 @@ from unit.core.stage import W, node_spec, on, package
 
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import JobId, NodeId
-from wattfold.coordinator.core.charge import CAP_STEP_UW, assigned_uw, fixed_uw, standing_cap_uw
-from wattfold.coordinator.core.job import Assignment, Share
-from wattfold.coordinator.core.node import Zone, ZoneKind
-from wattfold.coordinator.core.targets import zone_targets
+from wattfold.coordinator.core.model.job import Assignment, Share
+from wattfold.coordinator.core.model.node import Zone, ZoneKind
+from wattfold.coordinator.core.power.charge import (
+    CAP_STEP_UW,
+    assigned_uw,
+    fixed_uw,
+    standing_cap_uw,
+)
+from wattfold.coordinator.core.power.targets import zone_targets
 
 DRAM = Zone(
     name="dram-0",

@@ -1,4 +1,4 @@
-"""The fake coordinator of the tests of the command, for the commands of documents."""
+"""The fake coordinator of the command tests, for commands in documents."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""docs/adding-a-policy.md is followed to the letter, in a copy of the tree."""
+"""The steps of docs/adding-a-policy.md, followed literally in a copy of the tree."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def blocks(language: str) -> list[str]:
 
 
 def apply(tree: Path, diff: str) -> None:
-    """Changes the file that the first line names; what is to be there must be, once."""
+    """Apply the change to the file named in the first line; the text to replace must occur once."""
     head, _, body = diff.partition("\n")
     path = tree / head.removeprefix("--- ")
     lines = body.splitlines(keepends=True)
@@ -36,7 +36,7 @@ def apply(tree: Path, diff: str) -> None:
 
 @pytest.fixture(scope="module")
 def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The tree with everything done that the page says."""
+    """A copy of the tree with all changes of the page."""
     tree = tmp_path_factory.mktemp("tree")
     for name in COPIED:
         source, target = ROOT / name, tree / name
@@ -49,6 +49,7 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
         assert found, "every block of Python is a file"
         path = tree / found[1]
         assert not path.exists()
+        path.parent.mkdir(exist_ok=True)
         path.write_text(found[2], encoding="utf-8")
     for block in blocks("diff"):
         apply(tree, block)
@@ -56,7 +57,7 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def here(tree: Path, *words: str, timeout_s: float = 300.0) -> subprocess.CompletedProcess[str]:
-    """A Python of ours in which the coordinator is that of the tree."""
+    """A Python process that imports the coordinator of the copy."""
     path = str(tree / "coordinator" / "src")
     return subprocess.run(
         [sys.executable, *words],
@@ -95,7 +96,7 @@ import sys
 from pathlib import Path
 sys.path.insert(0, "tests")
 from unit.policies.snapshots import job, node, sizes, snapshot
-from wattfold.coordinator.adapters.config import load
+from wattfold.coordinator.adapters.config.settings import load
 policy = load(Path("c.toml"), {}).policy
 print(policy)
 print(sizes(policy.propose(snapshot([node("n0")], [job("a", 1, 4)]), 0, 1.0)))

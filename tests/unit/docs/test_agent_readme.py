@@ -1,4 +1,4 @@
-"""The README of the agent shows what its command prints."""
+"""The README of the agent shows the output of its command."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The architecture names files that exist, and the links of the documents lead somewhere."""
+"""Files that the architecture document names exist, and links of documents are valid."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ ARCHITECTURE = ROOT / "docs" / "architecture.md"
 SOURCES = (
     ROOT,
     ROOT / "coordinator" / "src" / "wattfold" / "coordinator",
+    ROOT / "coordinator" / "src" / "wattfold",
     ROOT / "nodeagent" / "src" / "wattfold" / "nodeagent",
 )
-FOLDERS = ("adapters", "cli", "core", "models", "policies", "service", "simulation", "solvers")
+FOLDERS = ("adapters", "cli", "core", "models", "policies", "service", "simulator", "solvers")
 DOCUMENTS = sorted(
     path.relative_to(ROOT)
     for pattern in ("*.md", "docs/**/*.md", "*/README.md")

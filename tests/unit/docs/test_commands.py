@@ -6,19 +6,21 @@ their values must be right. Files that a line names need not exist.
 
 from __future__ import annotations
 
+import io
 import os
 import re
 import shlex
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import click
 import pytest
 
-from wattfold.coordinator.app import main as coordinator_command
+from wattfold.coordinator.app.main import main as coordinator_command
 from wattfold.coordinator.cli.main import cli
 from wattfold.coordinator.cli.shared.session import Session
-from wattfold.nodeagent.adapters import config as agent_config
+from wattfold.nodeagent.adapters import config_flags
 
 ROOT = Path(__file__).parents[3]
 DOCUMENTS = [
@@ -114,7 +116,7 @@ def parse_agent(words: list[str]) -> None:
         arguments = [word for word in arguments if word != "--json"]
     if arguments[:1] in (["check"], ["restore"]):
         arguments = arguments[1:]
-    agent_config.parse_arguments(arguments)
+    config_flags.parse_arguments(arguments)
 
 
 def parse_script(words: list[str]) -> None:
@@ -148,7 +150,8 @@ def parse(words: list[str]) -> None:
 
 @pytest.fixture
 def no_files(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Files that documents name are not looked for."""
+    """Files that documents name are not looked for, and standard input is a script."""
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"#!/bin/sh\n")))
     monkeypatch.setattr(click.Path, "convert", lambda self, value, param, ctx: Path(value))
     monkeypatch.setattr(click.File, "convert", lambda self, value, param, ctx: None)
 
@@ -161,6 +164,7 @@ def test_the_commands_of_a_document_can_be_parsed(document: Path) -> None:
         line = shlex.join(words)
         if line in EXCUSED:
             continue
+        sys.stdin.seek(0)
         try:
             parse(words)
         except (click.ClickException, SystemExit, AssertionError) as error:

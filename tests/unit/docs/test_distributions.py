@@ -1,4 +1,4 @@
-"""What the two distributions install: all Python in one, compiled libraries in the other."""
+"""Contents of the two distributions: all Python in one, compiled libraries in the other."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_the_root_installs_every_python_file(installed: set[str]) -> None:
 
 def test_no_file_is_in_both_distributions(installed: set[str]) -> None:
     shims = tomllib.loads((ROOT / "runtime_shims" / "pyproject.toml").read_text())
-    # Only what CMake installs is left, and that are no Python files.
+    # Only files that CMake installs remain, and none of them is a Python file.
     assert shims["tool"]["scikit-build"]["wheel"]["packages"] == []
     assert not [name for name in installed if name.startswith(("wattfold/shims/lib/",))]
     assert not [name for name in installed if name.endswith((".so", ".a", ".h"))]

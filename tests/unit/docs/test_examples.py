@@ -1,4 +1,4 @@
-"""Documents keep to the code: examples load, links lead somewhere, commands and options exist."""
+"""Documents agree with the code: examples load, links are valid, commands and options exist."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from pathlib import Path
 import click
 import pytest
 
-from wattfold.coordinator.adapters import config as coordinator_config
-from wattfold.coordinator.app import main as coordinator_command
+from wattfold.coordinator.adapters.config import settings as coordinator_config
+from wattfold.coordinator.app.main import main as coordinator_command
 from wattfold.coordinator.cli.main import cli
 from wattfold.nodeagent.adapters import config as agent_config
+from wattfold.nodeagent.adapters import config_flags
 
 ROOT = Path(__file__).parents[3]
 SKIPPED = {".venv", "build", "demo-out", "node_modules", ".git"}
@@ -28,7 +29,7 @@ _WORD = re.compile(r"[a-z][a-z-]*\Z")
 def documents() -> list[Path]:
     found = []
     for folder, names, files in os.walk(ROOT):
-        # Not even looked into: they change while others build there.
+        # These folders are skipped, because other processes build there.
         names[:] = [name for name in names if name not in SKIPPED]
         found += [Path(folder) / name for name in files if name.endswith(".md")]
     return sorted(found)
@@ -61,7 +62,7 @@ def test_agent_examples_load(name: str, tmp_path: Path) -> None:
     token = tmp_path / "agents.token"
     token.write_text("a token for the test only\n", encoding="ascii")
     token.chmod(0o600)
-    # The only thing of the example that this machine does not have.
+    # The only setting of the example that this machine lacks.
     text = (EXAMPLES / name).read_text(encoding="utf-8")
     here = tmp_path / name
     here.write_text(text.replace("/etc/wattfold/agents.token", str(token)), encoding="utf-8")
@@ -106,13 +107,13 @@ def mentioned_commands(text: str) -> Iterator[list[str]]:
 
 
 def found_command(words: list[str]) -> tuple[click.Command, list[str]]:
-    """The command the words name, and what is left of them. Raises AssertionError."""
+    """Return the command that the words name and the remaining words. Raises AssertionError."""
     command: click.Command = cli
     while isinstance(command, click.Group) and words and _WORD.match(words[0]):
         child = command.get_command(click.Context(command), words[0])
         assert child is not None, f"there is no command {words[0]!r}"
         command, words = child, words[1:]
-    # A group may do something by itself, with that command's options.
+    # A group may itself be a command, with the options of that command.
     return getattr(command, "default", command), words
 
 
@@ -145,7 +146,9 @@ def options_in(text: str) -> set[str]:
 
 
 def test_the_coordinators_options_are_those_of_its_manual() -> None:
-    commands = [coordinator_command, *coordinator_command.commands.values()]
+    commands: list[click.Command] = [coordinator_command]
+    for command in commands:
+        commands += command.commands.values() if isinstance(command, click.Group) else ()
     params = [param for command in commands for param in command.params]
     known = {o for p in params for o in p.opts if o.startswith("--")} | {"--help"}
     assert options_in(manual("wattfold-coordinator.8")) == known
@@ -153,7 +156,7 @@ def test_the_coordinators_options_are_those_of_its_manual() -> None:
 
 def test_the_agents_options_are_those_of_its_manual(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
-        agent_config.parse_arguments(["--help"])
+        config_flags.parse_arguments(["--help"])
     assert ended.value.code == 0
     assert options_in(manual("wattfold-agent.8")) == options_in(capsys.readouterr().out)
 
@@ -177,11 +180,11 @@ def test_settings_of_the_agents_examples_are_in_its_manual(name: str) -> None:
     assert missing == []
 
 
-# ---- what documents say of the code ------------------------------------------------------------
+# ---- statements on the code ---------------------------------------------------------------------
 
 SOURCES = ("proto", "coordinator/src", "nodeagent/src", "runtime_shims", "scripts", "tests")
 NO_FILE = "wattfold/__init__.py"
-"""Named because it must not be there: `wattfold` is a namespace."""
+"""Named because it must not exist: `wattfold` is a namespace."""
 _FILE = re.compile(r"(?<!`)`([\w./-]*\w\.(?:py|c|h|proto|sh))`")
 _DECISION = re.compile(r"\[(?:decision|ADR) (\d+)\]\([^)]*adr/(\d+)-")
 
@@ -198,7 +201,7 @@ def source_files() -> list[str]:
 
 @pytest.mark.parametrize("document", documents(), ids=lambda p: str(p.relative_to(ROOT)))
 def test_files_that_documents_name_are_there(document: Path, source_files: list[str]) -> None:
-    """By the end of their path; `...` stands for folders in between."""
+    """Paths match by their end; `...` stands for folders in between."""
     missing = []
     for name in _FILE.findall(prose(document)):
         parts = [part.strip("/") for part in name.split("...")]

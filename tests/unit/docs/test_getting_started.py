@@ -1,7 +1,7 @@
-"""The commands of docs/getting-started.md are run against a coordinator in memory.
+"""The commands of docs/getting-started.md run against a coordinator in memory.
 
-Only those of `wattfold`: the services, systemd and the file system of a cluster are not there.
-`test_commands.py` parses the rest.
+Only commands of `wattfold` run: the services, systemd and the file system of a cluster are absent.
+`test_commands.py` parses the others.
 """
 
 from __future__ import annotations
@@ -38,15 +38,17 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-@pytest.mark.usefixtures("folder")
 def test_the_commands_of_the_page_work_in_their_order(
-    wattfold: Command, fake: FakeCoordinator
+    wattfold: Command, fake: FakeCoordinator, folder: Path
 ) -> None:
     for job_id in ("1", "17"):
         spec = pb.JobSpec(name="job", argv=["program"], size_min=1, size_max=4)
-        fake.add(pb.Job(job_id=job_id, spec=spec, state=pb.JOB_STATE_RUNNING, size=1))
+        output = pb.JobOutput(node_id="n1", stdout_path=str(folder / "program"))
+        running = pb.JOB_STATE_RUNNING
+        fake.add(pb.Job(job_id=job_id, spec=spec, state=running, size=1, outputs=[output]))
     wrong = []
     for words in LINES:
+        fake.finish_at_once = words[0] == "run"
         result = wattfold(*words)
         if result.exit_code or result.stderr:
             wrong.append((" ".join(words), result.output))

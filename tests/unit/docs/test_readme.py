@@ -1,4 +1,4 @@
-"""The simulations of README.md are run, and the tables below them compared."""
+"""The simulations of README.md run, and their tables are compared."""
 
 from __future__ import annotations
 
@@ -18,10 +18,20 @@ BLOCKS = [
     for words in commands(f"```sh\n{block}```\n")
     if words[1:2] in (["compare"], ["simulate"])
 ]
-"""Each simulation, with the table that follows its block or an empty text."""
+"""Each simulation, with the table after its block or an empty text."""
 TOLERANCE = 0.02
-"""Other versions of numerical libraries change the last digits."""
+"""Relative tolerance, because other versions of numerical libraries change the last digits."""
 _NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?")
+
+
+TOLD = [float(number) for number in re.findall(r"\b(\d\.\d\d)x", PAGE.partition("At 2.85 kW")[2])]
+"""PARM's ratios in the text below the table: makespan, completion, slowdown and energy."""
+
+
+def ratios_at(budget: str, shown: list[str]) -> list[float]:
+    """The last column of each table of a sweep, under one budget."""
+    rows = [line.split()[-1] for line in shown if line.startswith(budget)]
+    return [float(ratio.removesuffix("x")) for ratio in rows]
 
 
 def words_and_numbers(line: str) -> tuple[str, list[float]]:
@@ -51,6 +61,7 @@ def test_a_simulation_of_the_readme_gives_its_table(
     assert [line for line in lines if not is_shown(line, shown)] == []
     if "--model" in words:
         assert lines, "the README shows what this command prints"
+        assert ratios_at("2.850 kW", shown) == pytest.approx(TOLD, abs=TOLERANCE)
 
 
 def test_the_readme_has_a_simulation() -> None:

@@ -1,4 +1,4 @@
-"""The commands of docs/simulation.md and docs/predictions.md are run, on small logs."""
+"""The commands of docs/simulation.md and docs/predictions.md run on small logs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from unit.workloads.swf_files import job, log
 from wattfold.coordinator.cli.simulation.compare import compare
 from wattfold.coordinator.cli.simulation.simulate import simulate
 from wattfold.coordinator.cli.workloads.workload_fetch import fetch
-from wattfold.coordinator.simulation.results.job_columns import Extra, csv_header, row_columns
+from wattfold.simulator.results.job_columns import Extra, csv_header, row_columns
 
 DOCS = Path(__file__).parents[3] / "docs"
 PAGE = (DOCS / "simulation.md").read_text(encoding="utf-8")
@@ -56,7 +56,7 @@ def test_the_commands_of_the_pages_work(words: list[str]) -> None:
 
 
 def test_the_pages_have_commands() -> None:
-    assert len(COMMANDS) == 18
+    assert len(COMMANDS) == 19
 
 
 def test_the_page_names_every_column_and_option() -> None:

@@ -1,4 +1,4 @@
-"""The commands and the Python of docs/workloads.md are run, on small logs."""
+"""The commands and the Python code of docs/workloads.md run on small logs."""
 
 from __future__ import annotations
 

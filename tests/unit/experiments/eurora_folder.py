@@ -1,4 +1,4 @@
-"""A folder as Eurora's traces are published in, with a few made-up jobs."""
+"""A folder in the format of Eurora's published traces, with a few made-up jobs."""
 
 from __future__ import annotations
 

@@ -1,15 +1,15 @@
-"""Measurements of real programs as they could be, in which every claim holds."""
+"""Made-up measurements of real programs for which every claim holds."""
 
 from __future__ import annotations
 
-from wattfold.coordinator.simulation.experiments.equipartition.measured import (
+from wattfold.simulator.papers.equipartition.measured import (
+    EquipartitionMeasurements,
     Interference,
-    Machine,
-    Measured,
+    MeasuredMachine,
     ResidualLoad,
     ResizeTime,
-    Sharing,
     SharingJob,
+    SharingMeasurement,
 )
 
 MB = 1_000_000
@@ -28,7 +28,9 @@ def resize(pes: int, pe_bytes: int, stalled_s: float, *, grows: bool = False) ->
 
 
 def resizes(more: float = 1.0) -> tuple[ResizeTime, ...]:
-    """10 ms, 2 ms for each processor, 3 ms for each MB on a processor; so much more in all."""
+    """Resize times of 10 ms, plus 2 ms per processor and 3 ms per MB on a processor, times
+    ``more``.
+    """
     return tuple(
         resize(pes, mb * MB, more * (0.010 + 0.002 * pes + 0.003 * mb + jitter), grows=grows)
         for pes in (2, 4, 8)
@@ -39,7 +41,7 @@ def resizes(more: float = 1.0) -> tuple[ResizeTime, ...]:
 
 
 def job(name: str, rates: tuple[float, ...], load_there: float) -> SharingJob:
-    """A rate for each second."""
+    """A job with one throughput value per second."""
     times = [at + 0.5 for at in range(len(rates))]
     return SharingJob(
         name=name,
@@ -49,7 +51,7 @@ def job(name: str, rates: tuple[float, ...], load_there: float) -> SharingJob:
     )
 
 
-SHARED = Sharing(
+SHARED = SharingMeasurement(
     pes=4,
     arrives_s=4.0,
     ended_s=8.0,
@@ -58,8 +60,8 @@ SHARED = Sharing(
         job("Job 2", (0, 0, 0, 0, 4, 4, 4, 4, 0, 0, 0, 0), 0.49),
     ),
 )
-GOOD = Measured(
-    machine=Machine(processor="A", cores=2, system="Linux", python="3", charm4py="1"),
+GOOD = EquipartitionMeasurements(
+    machine=MeasuredMachine(processor="A", cores=2, system="Linux", python="3", charm4py="1"),
     quick=False,
     resizes=resizes(),
     residual=(

@@ -7,15 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from wattfold.coordinator.figures.andreas_cluster import draw_cluster
-from wattfold.coordinator.simulation.experiments.andreas.cluster import (
+from wattfold.simulator.papers.andreas.cluster import (
     J_PER_KWH,
     NODES,
     TABLE_V,
+    ClusterJobResult,
     ClusterRun,
-    JobRun,
     Predicted,
-    Probe,
+    ProfiledRun,
     cost_eur,
     deviation,
     load,
@@ -23,22 +22,23 @@ from wattfold.coordinator.simulation.experiments.andreas.cluster import (
     store,
     watts_of,
 )
-from wattfold.coordinator.simulation.experiments.andreas.cluster_claims import cluster_section
-from wattfold.coordinator.simulation.experiments.andreas.measured import APPLICATIONS
-from wattfold.coordinator.simulation.experiments.andreas.profiles import T4
-from wattfold.coordinator.simulation.experiments.verdicts import Verdict
+from wattfold.simulator.papers.andreas.cluster_claims import cluster_section
+from wattfold.simulator.papers.andreas.cluster_figures import draw_cluster
+from wattfold.simulator.papers.andreas.measured import APPLICATIONS
+from wattfold.simulator.papers.andreas.profiles import T4
+from wattfold.simulator.papers.verdicts import Verdict
 
 WATTS = {("V100", 1): 530.0, ("V100", 2): 700.0, ("T4", 1): 400.0}
-"""As the authors measured them."""
+"""Values measured by the authors."""
 
 
-def probes() -> tuple[Probe, ...]:
+def probes() -> tuple[ProfiledRun, ...]:
     found = []
     for app in APPLICATIONS:
         for node in NODES:
             seconds = [app.t4_s] if node.gpu_model == T4 else [app.one_s, app.two_s]
             found += [
-                Probe(
+                ProfiledRun(
                     app=app.app,
                     node=node.name,
                     gpus=gpus,
@@ -52,7 +52,7 @@ def probes() -> tuple[Probe, ...]:
 
 def run_of(told: Predicted, *, energy_eur: float, later_s: float = 10.0) -> ClusterRun:
     jobs = tuple(
-        JobRun(
+        ClusterJobResult(
             name=one.name,
             submitted_s=1200.0 * number,
             started_s=told.started_s[one.name],

@@ -1,4 +1,4 @@
-"""The evaluation of ANDREAS: its jobs, prices and cases, and verdicts that can be otherwise."""
+"""The evaluation of ANDREAS: jobs, prices, cases, and verdicts of both outcomes."""
 
 from __future__ import annotations
 
@@ -11,45 +11,45 @@ from typing import cast
 import numpy as np
 import pytest
 
-from wattfold.coordinator.figures.andreas_evaluation import draw
 from wattfold.coordinator.models.energy_price import DAY_S, parse_series
-from wattfold.coordinator.simulation.experiments.andreas.case import (
+from wattfold.simulator.papers.andreas.case import (
     CAPS,
     FAMILIES,
     GAP,
     PRICE,
     SCENARIO,
+    AndreasPlan,
     AnyCase,
     GapCase,
-    Plan,
     TrainingCase,
 )
-from wattfold.coordinator.simulation.experiments.andreas.choices import (
+from wattfold.simulator.papers.andreas.choices import (
     budget_of,
     policy_of,
     price_of,
 )
-from wattfold.coordinator.simulation.experiments.andreas.evaluation import (
+from wattfold.simulator.papers.andreas.evaluation import (
     Evaluation,
     Findings,
     findings_of,
 )
-from wattfold.coordinator.simulation.experiments.andreas.jobs import (
+from wattfold.simulator.papers.andreas.figures import draw
+from wattfold.simulator.papers.andreas.jobs import (
     drawn_jobs,
     epoch_times,
     machine_of,
 )
-from wattfold.coordinator.simulation.experiments.andreas.measure import measure, run
-from wattfold.coordinator.simulation.experiments.andreas.prices import (
+from wattfold.simulator.papers.andreas.measure import measure, run
+from wattfold.simulator.papers.andreas.prices import (
     BESIDE_EUR_PER_MWH,
     SPRING,
     WINTER,
     day_ahead,
     series_text,
 )
-from wattfold.coordinator.simulation.experiments.andreas.profiles import PROFILES, T4, V100
-from wattfold.coordinator.simulation.experiments.andreas.report import report_of
-from wattfold.coordinator.simulation.experiments.andreas.settings import (
+from wattfold.simulator.papers.andreas.profiles import PROFILES, T4, V100
+from wattfold.simulator.papers.andreas.report import report_of
+from wattfold.simulator.papers.andreas.settings import (
     BASELINES,
     COMPOSED,
     EDF,
@@ -66,20 +66,20 @@ from wattfold.coordinator.simulation.experiments.andreas.settings import (
     TABLE,
     UNAWARE,
     WAITING,
-    Settings,
+    AndreasSettings,
     stand_ins,
 )
-from wattfold.coordinator.simulation.experiments.report import write_report
-from wattfold.coordinator.simulation.experiments.samples import Samples
-from wattfold.coordinator.simulation.experiments.swept import Totals
-from wattfold.coordinator.simulation.experiments.verdicts import Verdict
-from wattfold.coordinator.simulation.results.metrics import metrics_of
-from wattfold.coordinator.simulation.sweep.case import Case, Done, case_key
+from wattfold.simulator.papers.report import write_report
+from wattfold.simulator.papers.samples import Samples
+from wattfold.simulator.papers.swept import Totals
+from wattfold.simulator.papers.verdicts import Verdict
+from wattfold.simulator.results.metrics import metrics_of
+from wattfold.simulator.sweep.case import Case, Done, case_key
 
-SETTINGS = Settings()
-COMPOSED_JOBS = Settings(workload=COMPOSED)
+SETTINGS = AndreasSettings()
+COMPOSED_JOBS = AndreasSettings(workload=COMPOSED)
 FIRST, SECOND = SCENARIOS
-PLAN = Plan(settings=SETTINGS, seeds=2, nodes=(10, 20), quick=True)
+PLAN = AndreasPlan(settings=SETTINGS, seeds=2, nodes=(10, 20), quick=True)
 
 
 # ---- jobs, machines, prices ----------------------------------------------------------------------
@@ -112,12 +112,12 @@ def test_jobs_are_drawn_as_the_generator_does() -> None:
     assert min(slack) >= 1
     assert max(slack) <= 3
     assert np.mean(slack) == pytest.approx(2, abs=0.1)
-    # 0.003 to 0.015 EUR a second, in hours at 10 EUR.
+    # 0.003 to 0.015 EUR per second, in hours at 10 EUR.
     assert min(job.weight for job in jobs) >= 1.08
     assert max(job.weight for job in jobs) <= 5.4
     gaps = np.diff([job.submit_s for job in jobs])
     clusters = [gaps[first - 1 : first + 9].mean() for first in range(10, 400, 10)]
-    # Between jobs of the second cluster, the fourth, ... is four times as much.
+    # Gaps between jobs of every second cluster are four times as long.
     assert np.mean(clusters[::2]) / np.mean(clusters[1::2]) == pytest.approx(4, rel=0.4)
 
 
@@ -139,7 +139,7 @@ def test_jobs_that_were_measured_are_drawn_as_their_generator_does() -> None:
     assert min(share) >= 0
     assert max(share) <= 1
     assert np.mean(share) == pytest.approx(0.5, abs=0.05)
-    # For two GPUs a node, whatever it has: so as often in either scenario.
+    # Submission rates assume two GPUs per node in both scenarios, so they are equal.
     other = drawn_jobs(FIRST, 40, 400, 1, SETTINGS)
     assert jobs[-1].submit_s == pytest.approx(other[-1].submit_s, rel=0.2)
     ours = drawn_jobs(SECOND, 40, 400, 1, COMPOSED_JOBS)
@@ -148,7 +148,7 @@ def test_jobs_that_were_measured_are_drawn_as_their_generator_does() -> None:
 
 def test_nodes_draw_what_was_measured() -> None:
     v100, t4 = machine_of(SECOND, 10, SETTINGS).classes
-    # 530, 700, 870, 1040 W with one to four V100 at work, 400 and 470 W with T4.
+    # 530, 700, 870, 1040 W with one to four busy V100, 400 and 470 W with T4.
     assert v100.unused_uw == 360 * 10**6
     assert v100.gpu_uw_max == 170 * 10**6
     assert t4.unused_uw == 330 * 10**6
@@ -336,7 +336,7 @@ def test_without_results_nothing_is_decided() -> None:
 def test_gaps_of_proven_plans_are_judged(name: str, gap: float, verdict: Verdict) -> None:
     def of(one: AnyCase) -> Values:
         known = dict.fromkeys(GAP_MEASURES, 0.0) | {"proven": 1.0}
-        # One that is not proven does not count.
+        # A solution without a proof does not count.
         return known | ({"proven": 0.0, name: 9.0} if one.seed == 1 else {name: gap})
 
     assert verdicts(findings_of(PLAN, GAP, samples(of, GAP))) == {"gap": verdict}

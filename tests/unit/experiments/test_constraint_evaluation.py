@@ -1,4 +1,4 @@
-"""The evaluation of the CP scheduler: instances, cases, and verdicts that can be otherwise."""
+"""The evaluation of the CP scheduler: instances, cases, and verdicts of both outcomes."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from typing import cast
 import pytest
 from unit.experiments.eurora_folder import JOBS, published
 
-from wattfold.coordinator.simulation.experiments.constraint.case import (
+from wattfold.simulator.papers.constraint.case import (
     FAMILIES,
     PRESSED,
     RAW,
     WEEK,
+    ConstraintPlan,
     Folder,
     FolderError,
     InstanceCase,
-    Plan,
 )
-from wattfold.coordinator.simulation.experiments.constraint.evaluation import (
+from wattfold.simulator.papers.constraint.evaluation import (
     Evaluation,
     findings_of,
 )
-from wattfold.coordinator.simulation.experiments.constraint.jobs import jobs_of
-from wattfold.coordinator.simulation.experiments.constraint.measure import measure, table_of
-from wattfold.coordinator.simulation.experiments.constraint.report import report_of
-from wattfold.coordinator.simulation.experiments.constraint.settings import (
+from wattfold.simulator.papers.constraint.jobs import jobs_of
+from wattfold.simulator.papers.constraint.measure import measure, table_of
+from wattfold.simulator.papers.constraint.report import report_of
+from wattfold.simulator.papers.constraint.settings import (
     CP,
     FIFO,
     LOOK,
@@ -38,29 +38,31 @@ from wattfold.coordinator.simulation.experiments.constraint.settings import (
     POLICIES,
     TEST_1,
     WINDOWS,
-    Settings,
+    ConstraintSettings,
     stand_ins,
 )
-from wattfold.coordinator.simulation.experiments.report import write_report
-from wattfold.coordinator.simulation.experiments.samples import Samples
-from wattfold.coordinator.simulation.experiments.swept import Totals
-from wattfold.coordinator.simulation.experiments.verdicts import Verdict
-from wattfold.coordinator.simulation.sweep.case import Case, Done, case_key
-from wattfold.coordinator.simulation.workloads.errors import LogError
+from wattfold.simulator.papers.report import write_report
+from wattfold.simulator.papers.samples import Samples
+from wattfold.simulator.papers.swept import Totals
+from wattfold.simulator.papers.verdicts import Verdict
+from wattfold.simulator.sweep.case import Case, Done, case_key
+from wattfold.simulator.workloads.errors import LogError
 
 
 @pytest.fixture
-def plan(tmp_path: Path) -> Plan:
-    return Plan(settings=Settings(), folder=Folder.at(published(tmp_path / "eurora")))
+def plan(tmp_path: Path) -> ConstraintPlan:
+    return ConstraintPlan(
+        settings=ConstraintSettings(), folder=Folder.at(published(tmp_path / "eurora"))
+    )
 
 
-def test_a_raw_instance_is_its_trace(plan: Plan) -> None:
+def test_a_raw_instance_is_its_trace(plan: ConstraintPlan) -> None:
     jobs, read = jobs_of(plan.case(RAW, "hist_30_b.log_crypt", FIFO))
     assert jobs.job_ids.tolist() == [1000 + number for number in range(JOBS // 4, JOBS)]
     assert {read.requests[job].cores for job in jobs.job_ids.tolist()} == {16, 8, 4}
 
 
-def test_a_window_is_cut_from_the_union_and_pressed(plan: Plan) -> None:
+def test_a_window_is_cut_from_the_union_and_pressed(plan: ConstraintPlan) -> None:
     case = plan.case(PRESSED, WINDOWS[0].name, FIFO)
     jobs, _ = jobs_of(case)
     assert len(jobs) == JOBS
@@ -68,12 +70,12 @@ def test_a_window_is_cut_from_the_union_and_pressed(plan: Plan) -> None:
     assert len(WINDOWS) == len(set(WINDOWS)) == 12
 
 
-def test_a_window_beyond_the_union_is_refused(plan: Plan) -> None:
+def test_a_window_beyond_the_union_is_refused(plan: ConstraintPlan) -> None:
     with pytest.raises(ValueError, match=r"40 jobs; the window 300 x0\.05 is beyond"):
         jobs_of(plan.case(PRESSED, TEST_1.name, FIFO))
 
 
-def test_weeks_are_drawn_from_the_union_and_the_same_again(plan: Plan) -> None:
+def test_weeks_are_drawn_from_the_union_and_the_same_again(plan: ConstraintPlan) -> None:
     case = plan.case(WEEK, "2", FIFO)
     jobs, read = jobs_of(case)
     again, _ = jobs_of(case)
@@ -83,11 +85,11 @@ def test_weeks_are_drawn_from_the_union_and_the_same_again(plan: Plan) -> None:
     assert len(set(jobs.job_ids.tolist())) == len(jobs) > JOBS
     assert set(jobs.preceding_jobs.tolist()) <= set(read.requests)
     assert jobs.submit_s.max() <= 7 * 86400
-    wider, _ = jobs_of(replace(case, settings=Settings(week_factor=1.54)))
+    wider, _ = jobs_of(replace(case, settings=ConstraintSettings(week_factor=1.54)))
     assert len(wider) < 0.7 * len(jobs)
 
 
-def test_drawn_jobs_ask_for_what_they_were_read_with(plan: Plan) -> None:
+def test_drawn_jobs_ask_for_what_they_were_read_with(plan: ConstraintPlan) -> None:
     table, read_as = table_of(plan.case(WEEK, "1", FIFO))
     _, read = jobs_of(plan.case(WEEK, "1", FIFO))
     assert table.units is not None
@@ -98,13 +100,13 @@ def test_drawn_jobs_ask_for_what_they_were_read_with(plan: Plan) -> None:
     assert (table.waits.max_ns / 3600e9).tolist() == queues
 
 
-def test_a_queue_that_is_not_listed_is_told(plan: Plan) -> None:
+def test_a_queue_that_is_not_listed_is_told(plan: ConstraintPlan) -> None:
     (plan.folder.path / "system_queues").write_text("debug 60\n")
     with pytest.raises(LogError, match="says nothing of queue 'parallel'"):
         table_of(plan.case(RAW, "hist_30_a.log_crypt", FIFO))
 
 
-def test_predicted_powers_add_up_over_jobs_that_run_at_once(plan: Plan) -> None:
+def test_predicted_powers_add_up_over_jobs_that_run_at_once(plan: ConstraintPlan) -> None:
     case = plan.case(RAW, "hist_30_a.log_crypt", FIFO)
     assert measure(case)["predicted_w_peak"] == 0.0
     lines = "".join(f"{1000 + number}.host;10\n" for number in range(JOBS))
@@ -115,7 +117,7 @@ def test_predicted_powers_add_up_over_jobs_that_run_at_once(plan: Plan) -> None:
     assert found["jobs"] == 3 * JOBS // 4
 
 
-def test_the_model_runs_where_few_wait_and_everywhere_if_asked(plan: Plan) -> None:
+def test_the_model_runs_where_few_wait_and_everywhere_if_asked(plan: ConstraintPlan) -> None:
     assert CP in plan.policies(RAW)
     assert CP not in plan.policies(PRESSED)
     everywhere = replace(plan, cp=True)
@@ -139,7 +141,7 @@ def test_a_folder_that_lacks_something_says_what(tmp_path: Path) -> None:
 Told = Callable[[InstanceCase], float]
 
 
-def samples_of(plan: Plan, family: str, wqt: Told) -> Samples:
+def samples_of(plan: ConstraintPlan, family: str, wqt: Told) -> Samples:
     cases = plan.cases(family)
     values = {
         case.label: dict.fromkeys(MEASURES, 0.05) | {"wqt": wqt(case), "nl": wqt(case)}
@@ -154,12 +156,12 @@ def samples_of(plan: Plan, family: str, wqt: Told) -> Samples:
     return Samples(done, "v")
 
 
-def verdicts(plan: Plan, family: str, wqt: Told) -> dict[str, tuple[Verdict, str]]:
+def verdicts(plan: ConstraintPlan, family: str, wqt: Told) -> dict[str, tuple[Verdict, str]]:
     judged = findings_of(plan, family, samples_of(plan, family, wqt)).judgements
     return {one.claim.key: (one.verdict, one.why) for one in judged}
 
 
-def test_a_loss_is_named_and_sums_are_judged_by_the_better_baseline(plan: Plan) -> None:
+def test_a_loss_is_named_and_sums_are_judged_by_the_better_baseline(plan: ConstraintPlan) -> None:
     lost = WINDOWS[5].name
 
     def wqt(case: InstanceCase) -> float:
@@ -175,7 +177,7 @@ def test_a_loss_is_named_and_sums_are_judged_by_the_better_baseline(plan: Plan) 
     assert found["test-2"][0] is Verdict.NOT
 
 
-def test_what_is_never_worse_and_what_is_far_better_holds(plan: Plan) -> None:
+def test_what_is_never_worse_and_what_is_far_better_holds(plan: ConstraintPlan) -> None:
     modelled = replace(plan, cp=True)
     found = verdicts(
         modelled, PRESSED, lambda case: {OURS: 10.0, CP: 2000.0}.get(case.policy, 100.0)
@@ -194,13 +196,15 @@ def test_what_is_never_worse_and_what_is_far_better_holds(plan: Plan) -> None:
     assert weeks["weeks-wqt"][0] is Verdict.REPRODUCED
 
 
-def test_claims_without_their_cases_are_undecided(plan: Plan) -> None:
+def test_claims_without_their_cases_are_undecided(plan: ConstraintPlan) -> None:
     for family in FAMILIES:
         judged = findings_of(plan, family, Samples({}, "v")).judgements
         assert {one.verdict for one in judged} == {Verdict.UNDECIDED}
 
 
-def test_the_report_has_the_published_table_and_every_instance(plan: Plan, tmp_path: Path) -> None:
+def test_the_report_has_the_published_table_and_every_instance(
+    plan: ConstraintPlan, tmp_path: Path
+) -> None:
     quick = replace(plan, quick=True, cp=True)
     samples = samples_of(quick, PRESSED, lambda case: 12.5)
     evaluation = Evaluation(
@@ -226,4 +230,4 @@ def test_the_report_has_the_published_table_and_every_instance(plan: Plan, tmp_p
 )
 def test_settings_that_make_no_sense_are_refused(fields: dict[str, float]) -> None:
     with pytest.raises(ValueError, match="got"):
-        Settings(**fields)
+        ConstraintSettings(**fields)

@@ -1,4 +1,4 @@
-"""What was measured on real programs: stored and read again, judged, drawn, reported."""
+"""Measurements of real programs: storage, judgement, plots and report."""
 
 from __future__ import annotations
 
@@ -9,22 +9,26 @@ import pytest
 from unit.experiments.measured_sample import GOOD, SHARED, job, resizes
 
 from wattfold.coordinator.demo.charm_trials import throughput
-from wattfold.coordinator.figures.measured_maps import draw_residual, draw_resizes, draw_sharing
-from wattfold.coordinator.simulation.experiments.equipartition.measured import (
-    Measured,
+from wattfold.simulator.papers.equipartition.measured import (
+    EquipartitionMeasurements,
     ResizeTime,
     load,
     mean_between,
     measured_once,
     store,
 )
-from wattfold.coordinator.simulation.experiments.equipartition.measured_claims import sections
-from wattfold.coordinator.simulation.experiments.report import Report, write_report
-from wattfold.coordinator.simulation.experiments.swept import Totals
-from wattfold.coordinator.simulation.experiments.verdicts import Judgement, Verdict
+from wattfold.simulator.papers.equipartition.measured_claims import sections
+from wattfold.simulator.papers.equipartition.measured_figures import (
+    draw_residual,
+    draw_resizes,
+    draw_sharing,
+)
+from wattfold.simulator.papers.report import EvaluationReport, write_report
+from wattfold.simulator.papers.swept import Totals
+from wattfold.simulator.papers.verdicts import Judgement, Verdict
 
 
-def judged(measured: Measured, key: str) -> Judgement:
+def judged(measured: EquipartitionMeasurements, key: str) -> Judgement:
     found = [
         one
         for section in sections(measured, (draw_resizes, draw_residual, draw_sharing))
@@ -111,7 +115,7 @@ def test_what_holds_is_reproduced(key: str) -> None:
         ),
     ],
 )
-def test_what_does_not_hold_is_said(key: str, measured: Measured) -> None:
+def test_what_does_not_hold_is_said(key: str, measured: EquipartitionMeasurements) -> None:
     assert judged(measured, key).verdict is Verdict.NOT
 
 
@@ -124,7 +128,7 @@ def test_a_throughput_that_comes_back_in_part_is_a_direction() -> None:
 
 
 def test_the_report_names_the_machine_and_has_the_figures(tmp_path: Path) -> None:
-    report = Report(
+    report = EvaluationReport(
         paper="P",
         title="T",
         sections=sections(GOOD, (draw_resizes, draw_residual, draw_sharing)),
@@ -143,7 +147,7 @@ def test_the_report_names_the_machine_and_has_the_figures(tmp_path: Path) -> Non
     } <= written
     text = (tmp_path / "report.md").read_text(encoding="utf-8")
     assert "Measured on A, 2 cores" in text
-    # 3 ms for each MB on a processor are 0.75 ms for each of the four MB that move then.
+    # 3 ms per MB on a processor are 0.75 ms for each of the four MB that move.
     assert "0.8 ms for each MB that moves" in text
     assert "2.0 ms for each processor" in text
     rows = (tmp_path / "resize-time" / "measures.csv").read_text(encoding="utf-8").splitlines()

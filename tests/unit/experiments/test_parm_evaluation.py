@@ -11,50 +11,50 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from wattfold.coordinator.figures.parm_evaluation import draw
-from wattfold.coordinator.simulation.experiments.parm import large, naive
-from wattfold.coordinator.simulation.experiments.parm.case import (
+from wattfold.coordinator.models.pass_model import APPLICATIONS
+from wattfold.simulator.papers.parm import large, naive
+from wattfold.simulator.papers.parm.case import (
     BASELINE_MAX,
     LARGE_SETS,
-    Log,
     ParmCase,
+    ParmLog,
     cluster_case,
     large_case,
     with_alpha,
 )
-from wattfold.coordinator.simulation.experiments.parm.evaluation import (
+from wattfold.simulator.papers.parm.evaluation import (
     EXPERIMENTS,
-    Evaluation,
+    ParmEvaluation,
     evaluate,
 )
-from wattfold.coordinator.simulation.experiments.parm.jobs import jobs_of
-from wattfold.coordinator.simulation.experiments.parm.measure import MEASURES, machine_of, measure
-from wattfold.coordinator.simulation.experiments.parm.outcomes import Plan
-from wattfold.coordinator.simulation.experiments.parm.report import report_of
-from wattfold.coordinator.simulation.experiments.parm.settings import (
+from wattfold.simulator.papers.parm.figures import draw
+from wattfold.simulator.papers.parm.jobs import jobs_of
+from wattfold.simulator.papers.parm.measure import MEASURES, machine_of, measure
+from wattfold.simulator.papers.parm.outcomes import ParmPlan
+from wattfold.simulator.papers.parm.report import report_of
+from wattfold.simulator.papers.parm.settings import (
     ALPHAS,
     GAMMAS,
     LEVELS,
     QUICK_GAMMAS,
-    Settings,
+    ParmAssumptions,
     stand_ins,
 )
-from wattfold.coordinator.simulation.experiments.report import write_report
-from wattfold.coordinator.simulation.experiments.verdicts import Verdict
-from wattfold.coordinator.simulation.sweep.case import Case, Done, Failed, Measure, Outcome
-from wattfold.coordinator.simulation.sweep.store import ResultStore
-from wattfold.coordinator.simulation.sweep.worker import outcome_of
-from wattfold.coordinator.simulation.workloads.annotations import (
+from wattfold.simulator.papers.report import write_report
+from wattfold.simulator.papers.verdicts import Verdict
+from wattfold.simulator.sweep.case import Case, Done, Failed, Measure, Outcome
+from wattfold.simulator.sweep.store import ResultStore
+from wattfold.simulator.sweep.worker import outcome_of
+from wattfold.simulator.workloads.annotations import (
     SET_H,
     SET_L,
     caps_w,
-    mean_beta,
 )
-from wattfold.coordinator.simulation.workloads.errors import LogError
-from wattfold.coordinator.simulation.workloads.swf_writer import write_swf
-from wattfold.coordinator.simulation.workloads.workload import Workload
+from wattfold.simulator.workloads.errors import LogError
+from wattfold.simulator.workloads.swf_writer import write_swf
+from wattfold.simulator.workloads.workload import Workload
 
-NO_LOG = Log(path=Path("/nonexistent/log.swf"), sha256="0")
+NO_LOG = ParmLog(path=Path("/nonexistent/log.swf"), sha256="0")
 
 
 class Here:
@@ -66,7 +66,7 @@ class Here:
 
 
 class Formula:
-    """A backend that knows results as they would come out if the paper were right (or not)."""
+    """Backend with invented results for which the paper's claims hold, or do not hold."""
 
     def __init__(self, values: Mapping[str, float], fails: str = "") -> None:
         self.values, self.fails = values, fails
@@ -93,8 +93,8 @@ class Formula:
 
 
 @pytest.fixture
-def log(tmp_path: Path) -> Log:
-    """A thousand small jobs: enough for the first set, not for the others."""
+def log(tmp_path: Path) -> ParmLog:
+    """A log of a thousand small jobs: enough for the first job set, but not for the others."""
     rng = np.random.default_rng(4)
     path = tmp_path / "small.swf"
     run_s = rng.exponential(3000, 1000) + 60
@@ -106,13 +106,14 @@ def log(tmp_path: Path) -> Log:
         status=np.ones(1000),
     )
     write_swf(workload, path)
-    return Log(path=path, sha256="small")
+    return ParmLog(path=path, sha256="small")
 
 
 def test_the_mixes_have_their_mean_beta() -> None:
     assert sum(SET_L.values()) == sum(SET_H.values()) == 10
-    assert round(mean_beta(SET_L), 2) == 0.10
-    assert round(mean_beta(SET_H), 2) == 0.27
+    for mix, beta in ((SET_L, 0.10), (SET_H, 0.27)):
+        mean = sum(weight * APPLICATIONS[name].beta for name, weight in mix.items()) / 10
+        assert round(mean, 2) == beta
 
 
 def test_power_levels_are_the_published_six_or_evenly_spaced() -> None:
@@ -127,7 +128,7 @@ def test_power_levels_are_the_published_six_or_evenly_spaced() -> None:
 
 
 def test_the_published_machines() -> None:
-    settings = Settings()
+    settings = ParmAssumptions()
     assert cluster_case("SetL", 0, BASELINE_MAX, settings).nodes == 28
     case = large_case("Set1", 0, 0.5, BASELINE_MAX, settings, NO_LOG)
     assert (case.nodes, case.budget_w) == (40_960, 4_751_360)
@@ -137,7 +138,7 @@ def test_the_published_machines() -> None:
 
 
 def test_the_cases_of_every_experiment() -> None:
-    plan = Plan(seeds=(0, 1), settings=Settings(), log=NO_LOG)
+    plan = ParmPlan(seeds=(0, 1), settings=ParmAssumptions(), log=NO_LOG)
     counts = {
         name: len({json.dumps(case.identity()) for case in experiment.cases(plan)})
         for name, experiment in EXPERIMENTS.items()
@@ -145,7 +146,7 @@ def test_the_cases_of_every_experiment() -> None:
     sets, gammas = len(LARGE_SETS), len(GAMMAS)
     assert counts == {
         "cluster": 2 * 5 * 2,
-        # The baseline at the greatest size is the same for all seeds.
+        # The baseline at the maximum size is the same for all seeds.
         "large": sets * (gammas * (1 + 3 * 2) + len(QUICK_GAMMAS) * 2),
         "naive": 7 * 2,
         "fairness": len(ALPHAS) * 2,
@@ -154,23 +155,23 @@ def test_the_cases_of_every_experiment() -> None:
 
 
 def test_a_key_knows_what_a_case_depends_on() -> None:
-    settings = Settings()
+    settings = ParmAssumptions()
     case = large_case("Set1", 0, 0.5, "wSE", settings, NO_LOG)
-    same = replace(case, log=Log(path=Path("/elsewhere"), sha256="0"))
+    same = replace(case, log=ParmLog(path=Path("/elsewhere"), sha256="0"))
     assert same.identity() == case.identity()
     for other in (
         with_alpha(case, 0.5),
-        replace(case, log=Log(path=NO_LOG.path, sha256="1")),
-        replace(case, settings=Settings(memory_mb=1.0)),
+        replace(case, log=ParmLog(path=NO_LOG.path, sha256="1")),
+        replace(case, settings=ParmAssumptions(memory_mb=1.0)),
         replace(case, count=10),
     ):
         assert other.identity() != case.identity()
-    # N and alpha are stated by the case itself, so that sweeps share what they have in common.
-    assert replace(case, settings=Settings(alpha=1.0)).identity() == case.identity()
+    # The case itself states N and alpha, so that sweeps share common cases.
+    assert replace(case, settings=ParmAssumptions(alpha=1.0)).identity() == case.identity()
 
 
 def test_a_set_of_the_cluster_is_the_same_for_all_policies() -> None:
-    settings = Settings()
+    settings = ParmAssumptions()
     tables = [jobs_of(cluster_case("SetH", 3, policy, settings)) for policy in ("baseline", "wSE")]
     assert np.array_equal(tables[0].submit_ns, tables[1].submit_ns)
     assert np.array_equal(tables[0].run_ns, tables[1].run_ns)
@@ -188,28 +189,28 @@ def test_a_set_of_the_cluster_is_the_same_for_all_policies() -> None:
             assert at_most == pytest.approx(table.run_ns[job] / 1e9)
 
 
-def test_a_set_of_the_log_is_cut_scaled_and_annotated(log: Log) -> None:
-    case = large_case("Set1", 1, 0.5, "wSE", Settings(), log)
+def test_a_set_of_the_log_is_cut_scaled_and_annotated(log: ParmLog) -> None:
+    case = large_case("Set1", 1, 0.5, "wSE", ParmAssumptions(), log)
     table = jobs_of(case)
     half, whole = (jobs_of(replace(case, gamma=gamma)) for gamma in (0.4, 0.8))
     assert table.size_max.max() == 40_960
     assert np.allclose(half.submit_ns * 2, whole.submit_ns, atol=2)
     assert np.array_equal(table.estimate_ns, table.run_ns)
-    asked = jobs_of(replace(case, settings=Settings(estimates="log")))
+    asked = jobs_of(replace(case, settings=ParmAssumptions(estimates="log")))
     assert np.allclose(asked.estimate_ns, 2 * table.run_ns, rtol=1e-6)
     short = jobs_of(replace(case, count=20))
     assert len(short) == 20
     assert short.profiles == table.profiles[:20]
 
 
-def test_a_log_too_short_for_a_set_says_so(log: Log) -> None:
+def test_a_log_too_short_for_a_set_says_so(log: ParmLog) -> None:
     with pytest.raises(LogError, match="Set2 is jobs 5000 to 5999, the log has 1000"):
-        jobs_of(large_case("Set2", 0, 0.5, "wSE", Settings(), log))
+        jobs_of(large_case("Set2", 0, 0.5, "wSE", ParmAssumptions(), log))
 
 
 @pytest.mark.parametrize("policy", ["baseline", "baseline-min", "noSE", "wSE", "wSE-priced"])
-def test_a_run_of_the_log_keeps_the_budget(log: Log, policy: str) -> None:
-    case = large_case("Set1", 1, 0.2, policy, Settings(), log, 25)
+def test_a_run_of_the_log_keeps_the_budget(log: ParmLog, policy: str) -> None:
+    case = large_case("Set1", 1, 0.2, policy, ParmAssumptions(), log, 25)
     values = measure(case)
     assert set(values) == set(MEASURES)
     assert values["over_budget_s"] == 0
@@ -220,8 +221,8 @@ def test_a_run_of_the_log_keeps_the_budget(log: Log, policy: str) -> None:
         assert again[name] == values[name]
 
 
-def test_one_cap_for_all_nodes_slows_the_jobs(log: Log) -> None:
-    plan = Plan(seeds=(0,), settings=Settings(), log=log)
+def test_one_cap_for_all_nodes_slows_the_jobs(log: ParmLog) -> None:
+    plan = ParmPlan(seeds=(0,), settings=ParmAssumptions(), log=log)
     [low] = (case for case in naive.cases(plan) if case.nodes == 55_248 and case.is_baseline)
     [full] = (case for case in naive.cases(plan) if case.nodes == 40_960)
     low, full = replace(low, count=3, gamma=1e4), replace(full, count=3, gamma=1e4)
@@ -230,7 +231,7 @@ def test_one_cap_for_all_nodes_slows_the_jobs(log: Log) -> None:
 
 
 def test_the_cluster_from_the_first_case_to_the_files(tmp_path: Path) -> None:
-    plan = Plan(seeds=(0, 1), settings=Settings(), quick=True)
+    plan = ParmPlan(seeds=(0, 1), settings=ParmAssumptions(), quick=True)
     plans = [(EXPERIMENTS["cluster"], plan)]
     store = ResultStore(tmp_path / "cases")
     evaluation = evaluate(plans, store=store, backend=Here())
@@ -256,7 +257,7 @@ def test_the_cluster_from_the_first_case_to_the_files(tmp_path: Path) -> None:
     assert again.findings[0].judgements == evaluation.findings[0].judgements
 
 
-def judged(evaluation: Evaluation) -> dict[str, Verdict]:
+def judged(evaluation: ParmEvaluation) -> dict[str, Verdict]:
     return {
         judgement.claim.key: judgement.verdict
         for findings in evaluation.findings
@@ -264,8 +265,8 @@ def judged(evaluation: Evaluation) -> dict[str, Verdict]:
     }
 
 
-def evaluated(tmp_path: Path, backend: Formula, names: Sequence[str]) -> Evaluation:
-    plan = Plan(seeds=(0, 1, 2), settings=Settings(), log=NO_LOG)
+def evaluated(tmp_path: Path, backend: Formula, names: Sequence[str]) -> ParmEvaluation:
+    plan = ParmPlan(seeds=(0, 1, 2), settings=ParmAssumptions(), log=NO_LOG)
     plans = [(EXPERIMENTS[name], plan) for name in names]
     return evaluate(plans, store=ResultStore(tmp_path / "cases"), backend=backend)
 
@@ -324,9 +325,9 @@ def test_stand_ins_are_checked() -> None:
         {"parallelism_factor": 0.5},
     ):
         with pytest.raises(ValueError, match=r"\w+"):
-            Settings(**wrong)  # type: ignore[arg-type]
+            ParmAssumptions(**wrong)  # type: ignore[arg-type]
 
 
 def test_the_large_machine_needs_a_log() -> None:
     with pytest.raises(ValueError, match="needs a log"):
-        large.cases(Plan(seeds=(0,), settings=Settings()))
+        large.cases(ParmPlan(seeds=(0,), settings=ParmAssumptions()))

@@ -1,4 +1,4 @@
-"""Experiment d: what real programs gave is stored, judged, drawn and reported."""
+"""Experiment d: results of real programs are stored, judged, drawn and reported."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ from pathlib import Path
 
 import pytest
 
-from wattfold.coordinator.figures.shared_runs import draw_shared
-from wattfold.coordinator.simulation.experiments.report import Report, write_report
-from wattfold.coordinator.simulation.experiments.slowdown_driven.measured import (
-    Measured,
+from wattfold.simulator.papers.report import EvaluationReport, write_report
+from wattfold.simulator.papers.slowdown_driven.measured import (
+    MeasuredRuns,
     RealJob,
     RealRun,
     load,
     store,
 )
-from wattfold.coordinator.simulation.experiments.slowdown_driven.measured_claims import (
+from wattfold.simulator.papers.slowdown_driven.measured_claims import (
     SHARED,
     STATIC,
     section,
 )
-from wattfold.coordinator.simulation.experiments.swept import Totals
-from wattfold.coordinator.simulation.experiments.verdicts import Judgement, Verdict
+from wattfold.simulator.papers.slowdown_driven.measured_figures import draw_shared
+from wattfold.simulator.papers.swept import Totals
+from wattfold.simulator.papers.verdicts import Judgement, Verdict
 
 
 def run(policy: str, seed: int, ends_s: tuple[float, float], energy_j: float) -> RealRun:
@@ -49,7 +49,7 @@ def run(policy: str, seed: int, ends_s: tuple[float, float], energy_j: float) ->
     )
 
 
-GOOD = Measured(
+GOOD = MeasuredRuns(
     processor="a processor",
     cores=2,
     nodes=4,
@@ -65,7 +65,7 @@ GOOD = Measured(
 )
 
 
-def judged(measured: Measured, key: str) -> Judgement:
+def judged(measured: MeasuredRuns, key: str) -> Judgement:
     [found] = [one for one in section(measured, draw_shared).judgements if one.claim.key == key]
     return found
 
@@ -109,7 +109,7 @@ def test_what_does_not_hold_is_said() -> None:
 @pytest.mark.parametrize("seeds", [1, 3])
 def test_it_is_reported_with_a_picture(tmp_path: Path, seeds: int) -> None:
     measured = replace(GOOD, runs=GOOD.runs[: 2 * seeds], quick=seeds == 1)
-    report = Report(
+    report = EvaluationReport(
         paper="a paper",
         title="a title",
         sections=[section(measured, draw_shared)],

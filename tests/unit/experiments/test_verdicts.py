@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from wattfold.coordinator.simulation.experiments.verdicts import (
+from wattfold.simulator.papers.verdicts import (
     Ruling,
     Verdict,
     above,
@@ -16,7 +16,7 @@ from wattfold.coordinator.simulation.experiments.verdicts import (
     trend,
     worst,
 )
-from wattfold.coordinator.simulation.results.intervals import Interval
+from wattfold.simulator.results.intervals import Interval
 
 R, D, N = Verdict.REPRODUCED, Verdict.DIRECTION, Verdict.NOT
 

@@ -1,4 +1,4 @@
-"""Run times under DRAM caps: what the assumptions say, and where they meet the published model."""
+"""Run times under DRAM caps: effects of the assumptions, and agreement with the published model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Work on GPUs under lower limits, and what epochs take."""
+"""Speed of GPUs under lower limits, and epoch times."""
 
 from __future__ import annotations
 

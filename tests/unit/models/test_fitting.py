@@ -1,4 +1,4 @@
-"""Fits of synthetic measurements with known parameters."""
+"""Fits to synthetic measurements with known parameters."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -10,10 +10,8 @@ from wattfold.coordinator.figures.profile_plot import write_png
 from wattfold.coordinator.models.fitting import (
     FrequencyPoint,
     ProfilePoint,
-    RatePoint,
     fit,
     fit_curve,
-    fit_from_rates,
 )
 from wattfold.coordinator.models.pass_model import APPLICATIONS, PassProfile, SizeUnit
 
@@ -109,20 +107,6 @@ def test_caps_that_do_not_help_lower_p_high() -> None:
 def test_no_points_are_refused() -> None:
     with pytest.raises(ValueError, match="at least one"):
         fit([], app="x", unit=SizeUnit.CORES)
-
-
-def test_progress_of_a_running_job_gives_its_remaining_time() -> None:
-    truth = known()
-    rates = [
-        RatePoint(size=n, cap_w=cap, rate=500.0 / truth.time_s(n, cap), weight=10.0)
-        for n, cap in ((4, 30.0), (4, 60.0), (8, 60.0), (16, 60.0), (24, 44.0))
-    ]
-    result = fit_from_rates(rates, app="x", unit=SizeUnit.NODES, curve=truth.curve, work=250.0)
-    assert result.profile.time_s(8, 60.0) == pytest.approx(truth.time_s(8, 60.0) / 2, rel=0.02)
-    relative = fit_from_rates(rates, app="x", unit=SizeUnit.NODES, curve=truth.curve)
-    assert relative.notes[-1].startswith("the total work is unknown")
-    ratio = relative.profile.time_s(4, 30.0) / relative.profile.time_s(24, 44.0)
-    assert ratio == pytest.approx(truth.time_s(4, 30.0) / truth.time_s(24, 44.0), rel=0.02)
 
 
 def test_figure_is_a_png_of_the_stated_size(tmp_path: Path) -> None:

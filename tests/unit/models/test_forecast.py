@@ -1,4 +1,4 @@
-"""Run times from runs like it: what is known, what is predicted, what a longer run is given."""
+"""Run times predicted from similar runs: recorded history, predictions, and extensions."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_steps_never_shrink() -> None:
 
 
 def trained(factor: float, count: int = 400) -> RunHistory:
-    """Of users who ask for so many times what their jobs take, each job another time."""
+    """History of users who request ``factor`` times the run time of their jobs; all jobs differ."""
     rng, history = random.Random(1), RunHistory()
     for number in range(count):
         run_ns = round(rng.uniform(100, 20_000) * S)
@@ -113,7 +113,7 @@ def test_the_regression_learns_how_much_too_much_is_asked_for() -> None:
 
 
 def test_too_long_weighs_more_than_too_short() -> None:
-    """Of runs that are one of two by chance it predicts nearer the shorter."""
+    """For runs with one of two random times, it predicts closer to the shorter time."""
     rng, history = random.Random(2), RunHistory()
     for _ in range(3000):
         one = asked(time_ns=10 * H)
@@ -128,7 +128,7 @@ def test_the_same_runs_leave_the_same_history() -> None:
 
 
 def test_what_is_learnt_goes_by_what_was_known_at_submission() -> None:
-    """Two jobs at once: the second to end is no lesson on the first."""
+    """Two simultaneous jobs: the end of the second does not use the run time of the first."""
     history, one = RunHistory(), asked()
     before = history.known(one)
     history.learn(one, before, 100 * S)

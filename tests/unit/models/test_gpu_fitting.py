@@ -1,4 +1,4 @@
-"""Curves of lower limits of GPUs from measured times."""
+"""Curves of GPU limits fitted to measured times."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_measured_speeds_of_a_v100_are_fitted_within_a_hundredth() -> None:
 def test_five_limits_are_met_where_they_were_measured(
     static: float, full: float, knee: float, beta: float
 ) -> None:
-    """Between them several curves may go, up to 8 % apart near a knee."""
+    """Between the measured limits several curves fit, up to 8 % apart near a knee."""
     most, shares = 300.0, (0.5, 0.6, 0.7, 0.8, 1.0)
     curve = GpuCurve(static_w=static * most, full_w=full * most, knee=knee, beta=beta)
     found = fit_gpu_curve(times(curve, most, shares))

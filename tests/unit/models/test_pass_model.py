@@ -41,7 +41,7 @@ def test_a_cap_above_p_high_does_not_help() -> None:
 
 
 def test_below_p_low_speed_follows_dynamic_power() -> None:
-    # p_low = 15, c = 10: at 12 W two fifths of the cycles are left.
+    # p_low = 15, c = 10: at 12 W two fifths of the cycles remain.
     assert PROFILE.time_s(1, 12.0) == pytest.approx(100.0 / 0.75 / 0.4)
     assert PROFILE.time_s(1, 5.0) == pytest.approx(100.0 / 0.75 * 1000.0)
 
@@ -75,7 +75,7 @@ def test_levels_span_the_useful_range() -> None:
     assert levels[-1] == pytest.approx(32.0)
     assert len(levels) == 4
     assert list(levels) == sorted(levels)
-    # Even in frequency: 1, 4/3, 5/3, 2 GHz.
+    # Equal steps of frequency: 1, 4/3, 5/3, 2 GHz.
     assert levels[1] == pytest.approx(CURVE.power_w(4 / 3))
 
 

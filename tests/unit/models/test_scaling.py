@@ -49,7 +49,7 @@ def test_a_size_below_one_is_refused() -> None:
 
 
 def test_one_size_takes_to_the_last_bit_what_it_takes_among_many() -> None:
-    # Results of simulations must not depend on how their times were asked for.
+    # Results of simulations must not depend on the way their times are queried.
     draw = random.Random(5)
     for _ in range(300):
         t1_s, a, sigma = draw.uniform(0.01, 1e5), draw.uniform(1, 200), draw.random()

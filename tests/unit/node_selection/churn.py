@@ -1,9 +1,10 @@
-"""What a strategy's nodes are worth after a random churn: an experiment without a scheduler.
+"""Quality of the nodes that a strategy selects after a random churn, without a scheduler.
 
-Jobs of random sizes start, end, grow and shrink on a torus that is kept about as full as asked.
-Which of them, and how much, depends on the seed only, so that all strategies see the same churn.
-Measured are the links across the middle of each allocation that is made or changed, and the time
-that the data of each resize takes through the links of the nodes it moves between.
+Jobs of random sizes start, end, grow and shrink on a torus that is filled to a given share. The
+seed alone determines these changes, so all strategies see the same churn.
+
+The experiment measures the links across the middle of each new or changed allocation. It also
+measures the time that the data of each resize takes through the links of the nodes involved.
 """
 
 from __future__ import annotations
@@ -16,24 +17,27 @@ import numpy as np
 
 from wattfold.coordinator.models.resize_cost import Resize
 from wattfold.coordinator.models.torus import Sides, bisection_links, ideal_bisection, mean_hops
-from wattfold.coordinator.policies.node_selection.selector import NodeSelector, joined
+from wattfold.coordinator.policies.placement.selector import NodeSelector, joined
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Churn:
-    """What happens. Sizes are drawn with equal chance; so is the factor of a resize, in its log."""
+    """Settings of the churn.
+
+    Sizes are drawn uniformly, and factors of resizes uniformly in their log.
+    """
 
     sizes: tuple[int, ...] = (16, 32, 64, 100, 128, 250, 256, 512, 1000, 1024, 2048)
-    """Nodes of new jobs."""
+    """Minimum and maximum number of nodes of new jobs."""
     changes: int = 2000
     warm_up: int = 500
     """Changes at the start that are not measured."""
     load: float = 0.85
-    """Share of the nodes that new jobs and growth may fill."""
+    """Maximum share of the nodes that new jobs and growth may fill."""
     resize_share: float = 0.3
     """Share of the changes that resize a running job, by a factor from 1/2 to 2."""
     memory_mb: float = 2048.0
-    """Data of a job, a node of its first size."""
+    """Data of a job, per node of its first size."""
     link_mb_per_s: float = 425.0
 
     def __post_init__(self) -> None:
@@ -47,25 +51,25 @@ class Churn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fragmentation:
-    """Means over the measured changes; nan where there were none of the kind."""
+    """Means over the measured changes; nan for a kind of change that did not occur."""
 
     allocations: int
-    """New, grown and shrunk ones."""
+    """Number of new, grown and shrunk allocations."""
     resizes: int
     bisection_ratio: float
-    """Links across the middle, as a share of those of a cube that is a torus itself."""
+    """Links across the middle, relative to a cube that is itself a torus."""
     hops: float
     """Hops between two nodes of a job."""
     transfer_s: float
-    """Time the data of a resize takes on the actual nodes."""
+    """Time that the data of a resize takes on the actual nodes."""
     ideal_transfer_s: float
-    """The same by the published formula, for ideal cubes."""
+    """The same time by the published formula for ideal cubes."""
 
 
 def fragmentation(
     selector: NodeSelector[Any], nodes: int, sides: Sides, churn: Churn, seed: int
 ) -> Fragmentation:
-    """Sends a churn through a selector of ``nodes`` free nodes of a torus."""
+    """Send a churn through a selector of ``nodes`` free nodes of a torus."""
     run = _Run(selector, nodes, sides, churn)
     rng = np.random.default_rng(np.random.SeedSequence(seed))
     for index, (kind, which, factor) in enumerate(rng.random((churn.changes, 3)).tolist()):
@@ -114,7 +118,9 @@ class _Run:
         self.seen = _Seen()
 
     def change(self, kind: float, which: float, factor: float) -> None:
-        """One change: a resize, a new job, or the end of one where there is no room for it."""
+        """Make one change: a resize, a new job, or the end of a job if there is no room for a new
+        job.
+        """
         if self._jobs and kind < self._churn.resize_share:
             self._resize(self._jobs[int(which * len(self._jobs))], factor)
             return

@@ -1,4 +1,4 @@
-"""The churn experiment: the same churn for all, boxes keep their links."""
+"""The churn experiment: the churn is the same for all strategies, and boxes keep their links."""
 
 import math
 
@@ -9,8 +9,8 @@ from unit.node_selection.churn import (
     fragmentation,
 )
 
-from wattfold.coordinator.policies.node_selection.selector import Strategy
-from wattfold.coordinator.policies.node_selection.strategies import node_selector
+from wattfold.coordinator.policies.placement.selector import Strategy
+from wattfold.coordinator.policies.placement.strategies import node_selector
 
 SIDES = (10, 8, 8)
 

@@ -1,9 +1,9 @@
-"""The order along the curve."""
+"""The order of nodes along the Hilbert curve."""
 
 import numpy as np
 import pytest
 
-from wattfold.coordinator.policies.node_selection.hilbert import curve_order
+from wattfold.coordinator.policies.placement.hilbert import curve_order
 
 
 @pytest.mark.parametrize("sides", [(8, 8), (4, 4, 4), (16, 16, 16), (4, 4, 4, 4)])

@@ -1,4 +1,4 @@
-"""Exact nodes of small cases, strategy by strategy."""
+"""Exact nodes selected by each strategy in small cases."""
 
 import pickle
 
@@ -6,16 +6,16 @@ import numpy as np
 import pytest
 
 from wattfold.coordinator.models.torus import bisection_links, bounding_box
-from wattfold.coordinator.policies.node_selection.any_free import AnySelector
-from wattfold.coordinator.policies.node_selection.compact import CompactSelector
-from wattfold.coordinator.policies.node_selection.cuboid import CuboidSelector
-from wattfold.coordinator.policies.node_selection.first import FirstSelector
-from wattfold.coordinator.policies.node_selection.selector import (
+from wattfold.coordinator.policies.placement.any_free import AnySelector
+from wattfold.coordinator.policies.placement.compact import CompactSelector
+from wattfold.coordinator.policies.placement.cuboid import CuboidSelector
+from wattfold.coordinator.policies.placement.first import FirstSelector
+from wattfold.coordinator.policies.placement.selector import (
     NotEnoughFreeNodes,
     Strategy,
     joined,
 )
-from wattfold.coordinator.policies.node_selection.strategies import node_selector
+from wattfold.coordinator.policies.placement.strategies import node_selector
 
 
 def test_any_takes_what_came_back_last() -> None:
@@ -78,7 +78,7 @@ def test_compact_shrinks_its_shortest_run_first_and_lengthens_a_hole() -> None:
     selector = CompactSelector(20)
     jobs = [selector.take(count) for count in (2, 6, 12)]
     selector.give_back(jobs[0])
-    # Hole at 0 and 1, beside the job at 2..7.
+    # Hole at 0 and 1, next to the job at 2..7.
     kept, released = selector.shrink(jobs[1], 2)
     assert (kept.tolist(), released.tolist()) == ([4, 5, 6, 7], [2, 3])
     scattered = np.concatenate([kept, selector.take(1)])
@@ -91,7 +91,7 @@ def test_cuboid_takes_a_cube_and_the_next_one_beside_it() -> None:
     assert bounding_box((4, 6, 8), selector.take(8)).shape == (2, 2, 2)
     second = bounding_box((4, 6, 8), selector.take(8))
     assert second.shape == (2, 2, 2)
-    # Taken nodes on both sides along the first axis: the box of (0, 0, 0) and its own other end.
+    # The first box borders this box on both sides of the first axis, because the torus wraps.
     assert second.origin == (2, 0, 0)
 
 
@@ -119,7 +119,7 @@ def test_a_box_has_at_least_the_links_of_a_run_for_common_sizes(count: int) -> N
 
 
 def test_cuboid_gives_the_whole_box_on_request() -> None:
-    # 2x2x2 is the smallest surface for seven.
+    # A box of 2x2x2 has the smallest surface for seven nodes.
     assert len(CuboidSelector((4, 4, 4), whole_boxes=True).take(7)) == 8
     assert len(CuboidSelector((4, 4, 4)).take(7)) == 7
 
@@ -128,7 +128,7 @@ def test_cuboid_without_a_free_box_takes_a_stretch_of_the_curve() -> None:
     sides = (4, 4, 4)
     selector = CuboidSelector(sides)
     selector.take(64)
-    # Every other node: no two free ones are neighbours.
+    # Every other node: no two free nodes are neighbours.
     odd = np.flatnonzero(np.indices(sides).sum(axis=0).reshape(-1) % 2).astype(np.int32)
     selector.give_back(odd)
     nodes = selector.take(4)
@@ -165,7 +165,7 @@ def test_cuboid_shut_in_grows_with_the_nearest() -> None:
 
 
 def test_cuboid_shut_in_looks_both_ways_around() -> None:
-    """Nodes 3 and 6 are next to its box on a ring of eight: of equals the first."""
+    """Nodes 3 and 6 are next to its box on a ring of eight: the first of equal nodes is taken."""
     selector = CuboidSelector((1, 4, 8))
     selector.take(32)
     selector.give_back(np.array([3, 6], dtype=np.int32))

@@ -1,4 +1,4 @@
-"""Tables of options of one job, for tests."""
+"""Option tables of a single job, for tests."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from collections.abc import Sequence
 import numpy as np
 
 from wattfold.coordinator.models.pass_model import PassProfile
-from wattfold.coordinator.policies.parm_options import Alternative, Charge, Options, Shape
+from wattfold.coordinator.policies.parm.options import Alternative, Charge, JobOptions, OptionShape
 
 
 def options_of(
     profile: PassProfile, sizes: Sequence[int], caps_uw: Sequence[int], least: int, charge: Charge
-) -> Options:
-    """All combinations, on like nodes."""
+) -> JobOptions:
+    """All combinations of sizes and caps, on identical nodes."""
     one = Alternative(
         profiles=(profile,), sizes=tuple(sizes), caps_uw=tuple(caps_uw), charge=charge
     )
-    return timed(Shape([one], least), profile)
+    return timed(OptionShape([one], least), profile)
 
 
-def timed(shape: Shape, profile: PassProfile, kinds: int = 1) -> Options:
-    """The options of one job that has the same profile on every kind."""
+def timed(shape: OptionShape, profile: PassProfile, kinds: int = 1) -> JobOptions:
+    """The options of a job that has the same profile on every kind of node."""
     (found,) = shape.timed(np.asarray([[profile.t1_s] * kinds]))
     return found

@@ -1,4 +1,4 @@
-"""Snapshots to plan with, in watts and seconds."""
+"""Snapshots as inputs of policies, in watts and seconds."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from typing import Any
 
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import JobId, NodeId, ZoneName
-from wattfold.coordinator.core.charge import assigned_uw, fixed_uw
-from wattfold.coordinator.core.job import Assignment, JobKind, JobSpec, Share, SizeUnit
-from wattfold.coordinator.core.node import Curve, NodeSpec, Zone, ZoneKind
-from wattfold.coordinator.core.plan import JobView, NodeView, Plan, Snapshot
-from wattfold.coordinator.core.spread import Spread
+from wattfold.coordinator.core.model.job import Assignment, JobKind, JobSpec, Share, SizeUnit
+from wattfold.coordinator.core.model.node import Curve, NodeSpec, Zone, ZoneKind
+from wattfold.coordinator.core.model.plan import JobView, NodeView, Plan, Snapshot
+from wattfold.coordinator.core.model.spread import Spread
+from wattfold.coordinator.core.power.charge import assigned_uw, fixed_uw
 from wattfold.coordinator.models.pass_model import PassProfile
 
 S = 1_000_000_000
 W = 1_000_000
 DRAM_CAP_W = 6
-"""Standing cap of each DRAM zone."""
+"""Default cap of each DRAM zone."""
 CURVE = Curve(a=1.5, b=4.0, c=8.0, f_low_ghz=1.2, f_high_ghz=2.6)
 
 
@@ -59,7 +59,7 @@ def node(
 
 
 def with_dram(view: NodeView, *ranges_w: tuple[int, int]) -> NodeView:
-    """The same node with DRAM zones between these watts, which stand at `DRAM_CAP_W`."""
+    """The same node with DRAM zones between these watts, set to `DRAM_CAP_W`."""
     drams = tuple(
         Zone(
             name=ZoneName(f"dram-{number}"),
@@ -120,7 +120,7 @@ def job(
 
 
 def held(name: str, *places: str, cap_w: float = 45, total_s: float = 100) -> Assignment:
-    """Cores a job has: ``held("a", "n0:0-1")``."""
+    """Cores of a running job: ``held("a", "n0:0-1")``."""
     shares = []
     for place in places:
         node_id, _, cpus = place.partition(":")
@@ -165,12 +165,12 @@ def reasons(plan: Plan) -> dict[str, str]:
 
 
 def starts_s(plan: Plan) -> dict[str, float]:
-    """When those that wait are expected to start, as far as that is told."""
+    """Expected starts of waiting jobs, for which the plan states a start."""
     return {w.job_id: w.start_ns / S for w in plan.waiting if w.start_ns}
 
 
 def faults(plan: Plan, seen: Snapshot) -> list[str]:
-    """What is wrong with a plan, independently of the applier. Empty = valid."""
+    """Check a plan independently of the applier. Return its faults; empty = valid."""
     out: list[str] = []
     views = {view.job_id: view for view in seen.jobs}
     specs = {view.spec.node_id: view for view in seen.nodes}
@@ -200,7 +200,7 @@ def faults(plan: Plan, seen: Snapshot) -> list[str]:
                 continue
             if not share.cpus or not share.cpus <= known.spec.cpus:
                 out.append(f"{name}: cores {share.cpus}")
-            # A core may come to be blocked under a job; who does not change it is not to blame.
+            # A core may become blocked under a job; a job that keeps its cores is not at fault.
             had_there = [s.cpus for s in had_shares if s.node_id == share.node_id]
             gained = share.cpus - had_there[0] if had_there else share.cpus
             if not gained.isdisjoint(known.blocked):
@@ -229,7 +229,7 @@ def faults(plan: Plan, seen: Snapshot) -> list[str]:
 
 
 def unit_count(out: list[str], spec: JobSpec, assignment: Assignment) -> int:
-    """How many units an assignment is; says where they are not as they were asked for."""
+    """Return the number of units of an assignment, and report units in the wrong form."""
     cores = [len(share.cpus) for share in assignment.shares]
     if any(count % spec.unit_cores for count in cores):
         out.append(f"{assignment.job_id}: {cores} cores in units of {spec.unit_cores}")
@@ -241,7 +241,7 @@ def unit_count(out: list[str], spec: JobSpec, assignment: Assignment) -> int:
 
 
 def amount_faults(plan: Plan, seen: Snapshot) -> list[str]:
-    """What is wrong with the memory, the GPUs and the features of a plan."""
+    """Return faults in the memory, the GPUs and the features of a plan."""
     out: list[str] = []
     views = {view.job_id: view for view in seen.jobs}
     nodes = {node.spec.node_id: node for node in seen.nodes}

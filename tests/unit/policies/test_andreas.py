@@ -1,4 +1,4 @@
-"""ANDREAS: configurations, pre-emption, levels, and who is left alone."""
+"""ANDREAS: configurations, preemption, levels, and jobs that stay unchanged."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from unit.policies.snapshots import S, W, faults, job, reasons, sizes, snapshot
 from unit.policies.training_jobs import V100, gpu_node, runs, training
 
 from wattfold.contract.ids import NodeId
-from wattfold.coordinator.core.plan import Plan, Snapshot
-from wattfold.coordinator.core.reservation import Reservation
+from wattfold.coordinator.core.model.plan import Plan, Snapshot
+from wattfold.coordinator.core.model.reservation import Reservation
 from wattfold.coordinator.policies import registry
-from wattfold.coordinator.policies.descriptions import Value
-from wattfold.coordinator.policies.training_ground import Draws, Ground
+from wattfold.coordinator.policies.description import Value
+from wattfold.coordinator.policies.training.gpu_nodes import Draws, GpuNodes
 
 BOTH = {("V100", 1): 1000.0, ("V100", 2): 600.0, ("T4", 1): 3000.0}
 
@@ -108,7 +108,8 @@ def test_two_jobs_share_a_node_where_energy_is_that_of_nodes() -> None:
     alone = {("V100", 1): 1000.0}
     jobs = [training("a", alone, due_s=9000), training("b", alone, due_s=9000)]
     assert set(places(planned(snapshot(site, jobs))).values()) == {("v0", 1)}
-    # What they do together is done on one host; in the paper's view each pays for one.
+    # The joint energy cost favours one host; in the paper's view each job pays for a host of its
+    # own.
     costs = {"haste": 0.0, "passes": 1, "attempts": 1000}
     assert len(set(places(planned(snapshot(site, jobs), **costs)).values())) == 1
 
@@ -140,7 +141,7 @@ def test_a_baseline_may_wait_for_what_costs_less_later() -> None:
 
 
 def test_jobs_that_ask_for_the_same_have_one_menu() -> None:
-    ground = Ground(SITE, (), Draws())
+    ground = GpuNodes(SITE, (), Draws())
     first, second = training("a", BOTH, due_s=10), training("b", BOTH, due_s=99, weight=3.0)
     assert ground.menu(first) is ground.menu(second)
     other = training("c", BOTH | {("T4", 1): 2999.0})
@@ -148,7 +149,7 @@ def test_jobs_that_ask_for_the_same_have_one_menu() -> None:
 
 
 def test_a_start_from_a_snapshot_ends_before_a_window_with_what_the_start_takes() -> None:
-    """300 s are left to be done and 60 s go before them; 350 s are free."""
+    """350 s are free: 300 s of work remain, and the restart takes 60 s."""
     for closes_s, placed in ((350.0, set()), (370.0, {"a"})):
         window = Reservation(
             name="r",
@@ -163,9 +164,9 @@ def test_a_start_from_a_snapshot_ends_before_a_window_with_what_the_start_takes(
 
 
 def test_only_the_floor_of_gpus_is_a_last_resort() -> None:
-    """Of 100 to 250 W: levels from half of it on are a matter of choice."""
+    """Range of 100 to 250 W: the search considers levels from half of it."""
     view = training("a", {("V100", 1): 1000.0}, curve=V100)
-    menu = Ground([gpu_node("v0", gpus=1)], (), Draws(levels=3)).menu(view)
+    menu = GpuNodes([gpu_node("v0", gpus=1)], (), Draws(levels=3)).menu(view)
     assert [(one.level_uw / W, one.last) for one in menu] == [
         (0, False),
         (pytest.approx(187.5), False),

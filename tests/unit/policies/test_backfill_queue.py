@@ -1,4 +1,4 @@
-"""EASY on counts: what has been kept from the last decision is what a new look would find."""
+"""EASY on counts: the state kept since the last decision gives the same result as a new search."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wattfold.coordinator.policies.backfill import EasyQueue, Passes
+from wattfold.coordinator.policies.backfill.counts import EasyQueue, Passes
 
 
 def overdue() -> EasyQueue:
-    """Two of three units are held past their estimates; the first in the queue needs two."""
+    """Two of three units are held past their estimates; the head of the queue needs two."""
     queue = EasyQueue(3)
     queue.adopt(0, 1, 100)
     queue.adopt(1, 1, 150)
@@ -41,12 +41,13 @@ def test_ends_of_those_that_are_to_start_count_among_those_of_running_jobs() -> 
     queue.adopt(1, 2, 50)
     for number in (2, 3, 4):
         queue.submit(number, 2, 30)
-    # The last takes what the first to start leaves at 80, or another of them at 110.
+    # The last job uses the nodes that the first started job leaves at 80, or others that end at
+    # 110.
     assert queue.starts(0, 3) == {2: 50, 3: 80, 4: 100}
 
 
 def passing(passes: Passes) -> EasyQueue:
-    """Two units, one of them held up to 100; the first in the queue needs both."""
+    """Two units, one of them held until 100; the head of the queue needs both."""
     queue = EasyQueue(2, passes=passes)
     queue.adopt(0, 1, 100)
     queue.submit(1, 2, 10)
@@ -112,7 +113,7 @@ def test_limited_passes_decide_as_one_that_keeps_nothing(seed: int) -> None:
             kept.submit(job, size, estimate)
             forgetful.submit(job, size, estimate)
             job += 1
-        forgetful.resize(0)  # It forgets what the last pass turned down.
+        forgetful.resize(0)  # It forgets the jobs that the last pass rejected.
         started = kept.decide(now)
         assert started == forgetful.decide(now)
         runs += started

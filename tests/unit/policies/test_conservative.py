@@ -1,4 +1,4 @@
-"""Conservative backfilling over named nodes: who is promised what, and what becomes of it."""
+"""Conservative backfilling over named nodes: planned starts and later changes to them."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from unit.policies.snapshots import S, faults, held, job, node, reasons, snapsho
 
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import JobId, NodeId
-from wattfold.coordinator.core.job import JobKind, Share, SizeUnit
-from wattfold.coordinator.core.plan import JobView, Plan, Snapshot
-from wattfold.coordinator.core.promise import Promise
-from wattfold.coordinator.core.queue import Queue
-from wattfold.coordinator.policies.conservative import Conservative
-from wattfold.coordinator.policies.conservative_search import PROMISED, WAITS
-from wattfold.coordinator.policies.promises import LAG_NS, expected_end_ns
+from wattfold.coordinator.core.model.job import JobKind, Share, SizeUnit
+from wattfold.coordinator.core.model.plan import JobView, Plan, Snapshot
+from wattfold.coordinator.core.model.promise import Promise
+from wattfold.coordinator.core.model.queue import Queue
+from wattfold.coordinator.policies.backfill.conservative_search import PROMISED, WAITS
+from wattfold.coordinator.policies.backfill.promises import LAG_NS, expected_end_ns
+from wattfold.coordinator.policies.fifo.conservative import Conservative
 
 LAG = LAG_NS / S
 QUEUES = (Queue(name="low"), Queue(name="high", preempts=("low",)))
@@ -43,7 +43,7 @@ def promised(view: JobView, start_s: float, *nodes: str) -> JobView:
 
 
 def site(*jobs: JobView, now_s: float = 0, counted: bool = True, **fields: Any) -> Snapshot:
-    """Two nodes, which are alike or not."""
+    """Two nodes, identical or not."""
     nodes = [node("n0"), node("n1", **({} if counted else ODD))]
     return replace(snapshot(nodes, list(jobs), now_s=now_s), **fields)
 
@@ -121,7 +121,7 @@ def test_only_so_many_are_promised_a_start_and_the_others_go_before_them(counted
 
 
 def test_a_core_on_one_node_is_kept_where_it_was_promised() -> None:
-    """It would fill that node better, and is put on the other one."""
+    """Job c would fill n0 better, but it is placed on n1."""
     first = job("r", 1, 1, time_s=100, current=held("r", "n0:0"), started_s=0, kind=JobKind.RIGID)
     wide = promised(whole("wide", 1, 500, features=("big",)), 100, "n0")
     nodes = [node("n0", features=("big",)), node("n1")]
@@ -146,14 +146,14 @@ def test_memory_and_gpus_are_kept_as_well() -> None:
 
 
 def test_power_that_is_promised_is_not_given_away() -> None:
-    """A watt less than two nodes take."""
+    """The budget is one watt short of two busy nodes."""
     seen = site(runs("r", "n0", 0), whole("a", 1), counted=False)
     short = replace(seen, budget_uw=sum(n.fixed_uw for n in seen.nodes) + 52_000_000)
     assert starts_s(plan(short)) == {"a": 100}
 
 
 def leaving(seen: Snapshot, where: str) -> Snapshot:
-    """A node on which a job is being ended."""
+    """A node on which a job is ending."""
     gone = Share(node_id=NodeId(where), cpus=CpuSet.of(range(4)))
     nodes = tuple(
         replace(one, blocked=gone.cpus, leaving=(gone,)) if one.spec.node_id == where else one
@@ -181,7 +181,7 @@ def test_the_first_of_a_queue_that_pre_empts_goes_before_what_the_others_were_pr
     seen = site(low, other, high, waits, now_s=50, queues=QUEUES)
     found = plan(seen)
     assert [(one.job_id, one.for_job) for one in found.preemptions] == [("r", "h")]
-    # As soon as it is cleared, its time and the lag after it.
+    # Once the node is free, the run time of h and the lag after it.
     assert starts_s(found)["w"] == pytest.approx(50 + 400 + LAG)
     assert starts_s(found)["h"] == 50
 

@@ -1,4 +1,4 @@
-"""Planning every start: what is committed, what is told, and what the plan is judged by."""
+"""Policy constraint: started jobs, reported starts, and the objective of the plan."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ from unit.policies.snapshots import (
 
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import NodeId
-from wattfold.coordinator.core.job import JobKind, Share, SizeUnit
-from wattfold.coordinator.core.plan import BudgetAhead, JobView, Plan, Policy, Snapshot
-from wattfold.coordinator.core.queue import Waits
-from wattfold.coordinator.core.reservation import Reservation
-from wattfold.coordinator.core.spread import Spread
+from wattfold.coordinator.core.model.job import JobKind, Share, SizeUnit
+from wattfold.coordinator.core.model.plan import BudgetAhead, JobView, Plan, Policy, Snapshot
+from wattfold.coordinator.core.model.queue import Waits
+from wattfold.coordinator.core.model.reservation import Reservation
+from wattfold.coordinator.core.model.spread import Spread
 from wattfold.coordinator.policies import registry
-from wattfold.coordinator.policies.constraint import Constraint
-from wattfold.coordinator.policies.constraint_problem import Rules
-from wattfold.coordinator.policies.constraint_search import PLANNED
-from wattfold.coordinator.policies.promises import LAG_NS
-from wattfold.coordinator.policies.rounds import Rounds
-from wattfold.coordinator.solvers.lists.planner import Effort
-from wattfold.coordinator.solvers.lists.problem import Weights
+from wattfold.coordinator.policies.backfill.promises import LAG_NS
+from wattfold.coordinator.policies.constraint.policy import Constraint
+from wattfold.coordinator.policies.constraint.problem import Rules
+from wattfold.coordinator.policies.constraint.search import PLANNED
+from wattfold.coordinator.policies.driver.rounds import Rounds
+from wattfold.coordinator.solvers.lists.planner import PlannerEffort
+from wattfold.coordinator.solvers.lists.problem import ObjectiveWeights
 
 LAG = LAG_NS / S
 RIGID: dict[str, Any] = {"kind": JobKind.RIGID}
@@ -77,7 +77,7 @@ def test_who_starts_now_does_and_all_others_are_told_when() -> None:
 
 
 def test_the_short_job_of_a_queue_that_waits_for_nothing_goes_first() -> None:
-    """FIFO and the shortest walltime would both have taken the other one."""
+    """FIFO and shortest walltime first would both start the other job."""
     day, hour = Waits(86_400 * S, 86_400 * S), Waits(3600 * S, 3600 * S)
     long = units("a", 1, 4, 300, waits=day)
     urgent = units("b", 1, 4, 400, waits=hour, submitted_s=1)
@@ -87,7 +87,7 @@ def test_the_short_job_of_a_queue_that_waits_for_nothing_goes_first() -> None:
 
 
 def test_lateness_counts_beside_waiting() -> None:
-    """By waits alone the two short ones go first; then the long one is late for good."""
+    """By waiting times alone the two short jobs go first, and the long job is then late."""
     waits = Waits(1000 * S, 200 * S)
     jobs = [units("long", 1, 4, 210, waits=waits)]
     jobs += [units(f"s{i}", 1, 4, 100, waits=Waits(1000 * S, 0)) for i in range(2)]
@@ -143,7 +143,7 @@ def test_an_exclusive_job_of_units_has_its_nodes_alone() -> None:
 
 
 def test_power_that_is_short_is_shared_by_lower_caps() -> None:
-    """At full power one job runs at a time; lower down both do, and the waits are shorter."""
+    """At full power one job runs at a time; at lower caps both run, and the waits are shorter."""
     nodes = [node("n0"), node("n1")]
     seen = snapshot(nodes, [whole("a", 1, 1000), whole("b", 1, 1000)], budget_w=52 + 36)
     assert sizes(plan(seen)) == {"a": 1, "b": 1}
@@ -158,7 +158,10 @@ def predicted(view: JobView, watts: float) -> JobView:
 
 
 def test_a_job_has_no_higher_cap_than_it_is_predicted_to_need() -> None:
-    """Above its floor of 16 W a node draws 29 W at most; the budget feeds one such and 13 W."""
+    """A node draws at most 29 W above its floor of 16 W.
+
+    The budget allows one such node and 13 W.
+    """
     nodes = [node("n0"), node("n1")]
     jobs = [whole("a", 1, 1000), whole("b", 1, 1000)]
     one_cap = Constraint(rules=Rules(caps=1))
@@ -166,11 +169,11 @@ def test_a_job_has_no_higher_cap_than_it_is_predicted_to_need() -> None:
     assert len(started(plan(seen, one_cap), seen)) == 1
     modest = [jobs[0], predicted(jobs[1], 10)]
     seen = snapshot(nodes, modest, budget_w=52 + 42)
-    # In sixteenths of what it could draw: 7 are above 11 W, 6 above 10 W.
+    # In sixteenths of the range: 7 sixteenths are above 11 W, 6 are above 10 W.
     assert caps_w(plan(seen, one_cap)) == {"a": 45, "b": 16 + 29 * 7 / 16}
     tight = Constraint(rules=Rules(caps=1, power_margin=0.0))
     assert caps_w(plan(seen, tight)) == {"a": 45, "b": 16 + 29 * 6 / 16}
-    # It is expected to lose no time by that, and more than there is nobody gets.
+    # The job is expected to lose no time, and no job gets more than the maximum.
     assert {a.expected_total_s for a in plan(seen, one_cap).assignments} == {1000.0}
     greedy = snapshot(nodes, [predicted(jobs[0], 1000)], budget_w=52 + 42)
     assert caps_w(plan(greedy, one_cap)) == {"a": 45}
@@ -179,7 +182,7 @@ def test_a_job_has_no_higher_cap_than_it_is_predicted_to_need() -> None:
 def test_units_share_what_is_predicted_of_the_job() -> None:
     """Three units of two cores draw 9 W, as much as half a node each that draws 6 W in all.
 
-    At full power they could never be fed.
+    The budget could never feed them at full power.
     """
     asks = predicted(units("a", 3, 2), 9)
     seen = snapshot([node("n0"), node("n1")], [asks], budget_w=52 + 40)
@@ -190,7 +193,9 @@ def test_units_share_what_is_predicted_of_the_job() -> None:
 
 
 def test_a_budget_that_is_announced_is_planned_with() -> None:
-    """Half an hour from now only one node is fed: who runs longer does not begin on the other."""
+    """In 15 minutes the budget feeds only one node, so a longer job does not start on the other
+    node.
+    """
     nodes, jobs = [node("n0"), node("n1")], [whole("a", 1, 1000), whole("b", 1, 3000)]
     one_cap = Constraint(rules=Rules(caps=1))
     seen = snapshot(nodes, [*jobs, whole("c", 1, 4000)], budget_w=52 + 60)
@@ -201,7 +206,7 @@ def test_a_budget_that_is_announced_is_planned_with() -> None:
     rises = BudgetAhead(2000 * S, seen.budget_uw)
     found = plan(replace(falls, ahead=(*falls.ahead, rises)), one_cap)
     assert len(sizes(found)) == 1
-    # When there is power again, not when the first has ended.
+    # The start is planned for the rise of the budget, not for the end of the first job.
     assert 2000 in starts_s(found).values()
 
 
@@ -227,7 +232,10 @@ def test_a_window_is_planned_around() -> None:
 
 
 def test_predictions_count_for_the_plan_or_only_for_the_order() -> None:
-    """Known to be short it goes first; whether the next one is told so is a setting."""
+    """A job predicted to be short goes first.
+
+    A setting decides whether planned starts use this too.
+    """
     short = replace(units("a", 1, 4, 1000, submitted_s=1), planned_ns=10 * S)
     seen = snapshot([node("n0")], [units("b", 1, 4, 500), short], now_s=1)
     assert starts_s(plan(seen)) == {"b": 11}
@@ -243,14 +251,14 @@ def test_the_plan_says_how_it_was_found() -> None:
 
 
 def test_the_order_of_a_search_is_gone_on_from() -> None:
-    """Memory between two rounds; nothing is left of it when the jobs are gone."""
+    """The search keeps its order between two rounds, and forgets it when the jobs are gone."""
     rounds = Rounds(Constraint().scheduler())
     jobs = [units(f"j{i}", 1 + i % 3, 1 + i % 2, 50 + 37 * (i % 5)) for i in range(12)]
     first = snapshot([node("n0"), node("n1", 8, max_w=80)], jobs)
     rounds.tell(first, first.jobs, ())
     before = rounds.plan(0)
     assert faults(before, first) == []
-    # A run that is stopped goes on with it.
+    # A checkpointed run resumes with this state.
     rounds = pickle.loads(pickle.dumps(rounds))
     second = replace(first, now_ns=S)
     rounds.tell(second, (), [view.job_id for view in jobs[:6]])
@@ -268,11 +276,12 @@ def test_it_falls_back_on_lists_without_search_and_then_on_plain_rules() -> None
         assert sizes(found) == {"a": 1}
         names.append((policy.name, found.solver))
         policy = policy.fallback()
-    assert names[1:] == [("constraint", "list"), ("pbs-walltime", "none"), ("pbs-fifo", "none")]
+    assert names[1:3] == [("constraint", "list"), ("pbs-walltime", "none")]
+    assert names[3:] == [("pbs-fifo", "none"), ("in-turn", "none")]
 
 
 def test_power_is_planned_for_as_the_applier_charges_it() -> None:
-    """Of a share it is rounded down, and so is the sum of two on one node: plans round up."""
+    """Charges of a share, and of two shares on a node, are rounded down: plans round up."""
     nodes, jobs = [node("n0", 3), node("n1")], [units(f"j{i}", 1, 1) for i in range(4)]
     for budget_w in range(52, 112, 7):
         seen = snapshot(nodes, jobs, budget_w=budget_w)
@@ -286,6 +295,6 @@ def test_settings_have_the_defaults_of_what_they_are_for() -> None:
     assert entry is not None
     made = entry.service({})
     assert isinstance(made, Constraint)
-    assert (made.size, made.rules, made.weights) == (Constraint().size, Rules(), Weights())
-    said, own = made.effort, Effort()
+    assert (made.size, made.rules, made.weights) == (Constraint().size, Rules(), ObjectiveWeights())
+    said, own = made.effort, PlannerEffort()
     assert (said.depth, said.evaluations, said.seed) == (own.depth, own.evaluations, own.seed)

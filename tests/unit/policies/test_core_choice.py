@@ -1,4 +1,4 @@
-"""Which cores of a node its jobs get."""
+"""Choice of the cores of a node for its jobs."""
 
 from __future__ import annotations
 
@@ -7,13 +7,19 @@ import pytest
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import JobId
 from wattfold.contract.topology import CpuPlace, Topology
-from wattfold.coordinator.policies.core_choice import NodeCores, Want, choose, distribute, keep
+from wattfold.coordinator.policies.placement.core_choice import (
+    NodeCores,
+    Want,
+    choose,
+    distribute,
+    keep,
+)
 
 NONE = CpuSet()
 
 
 def machine(sockets: int, cores: int, smt: int = 1, numa: int = 1, avoid: str = "") -> NodeCores:
-    """CPUs numbered as Linux does: all first threads, then all second ones."""
+    """CPU numbers as on Linux: all first threads, then all second threads."""
     places = []
     for cpu in range(sockets * cores * smt):
         core = cpu % (sockets * cores)
@@ -74,7 +80,7 @@ def test_siblings_stay_together():
 
 def test_siblings_are_split_only_when_nothing_else_is_left():
     node = machine(2, 2, smt=2)
-    # Free are the siblings of cores in use, and one whole core of the other socket.
+    # The free CPUs are siblings of cores in use, and one whole core of the other socket.
     assert taken(2, "3-5,7", node, mine="") == "3,7"
     assert taken(3, "3-5,7", node, mine="") == "3-4,7"
 
@@ -100,7 +106,7 @@ def test_a_job_larger_than_a_socket_takes_whole_tasks():
     assert taken(6, "0-7", node, tasks=6) == "0-5"
     # A task larger than any socket has to be split.
     assert len(choose(7, CpuSet.parse("0-7"), NONE, node, 1)) == 7
-    # Tasks of three cores do not fit in what is left of either socket.
+    # Tasks of three cores do not fit into the free cores of either socket.
     assert len(choose(6, CpuSet.parse("0-2,4-6"), NONE, node, 2)) == 6
     assert taken(5, "0-2,4-5", node, tasks=3) == "0-2,4-5"
 
@@ -109,7 +115,7 @@ def test_cores_with_residual_work_are_taken_last():
     node = machine(2, 4, avoid="0-1")
     assert taken(2, "0-3", node) == "2-3"
     assert taken(3, "0-3", node) == "0,2-3"
-    # Rather than a core half of which is another job's.
+    # In preference to a core that is half used by another job.
     smt = machine(1, 2, smt=2, avoid="1")
     assert taken(1, "1-3", smt) == "3"
     assert taken(2, "1-3", smt) == "1,3"

@@ -1,17 +1,17 @@
-"""What every policy says of its settings."""
+"""Descriptions of the settings of every policy."""
 
 from __future__ import annotations
 
 import pytest
 
 from wattfold.coordinator.policies import registry
-from wattfold.coordinator.policies.descriptions import PolicySetting, SettingError
+from wattfold.coordinator.policies.description import PolicySetting, SettingError
 
 NUMBERS = [
     pytest.param(setting, id=f"{family.name}-{setting.key}")
     for family in registry.DESCRIPTIONS
     for setting in family.settings
-    # Prices of energy are below 0 at times.
+    # Energy prices are sometimes below zero.
     if setting.kind is not str and "price" not in setting.key
 ]
 

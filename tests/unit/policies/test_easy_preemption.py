@@ -1,4 +1,4 @@
-"""Whom EASY asks to make way for the first of its queue, and what it leaves alone meanwhile."""
+"""Jobs that EASY preempts for the head of its queue, and jobs that it keeps meanwhile."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Any
 from unit.policies.snapshots import faults, held, job, node, reasons, snapshot
 
 from wattfold.contract.ids import JobId
-from wattfold.coordinator.core.job import JobKind, SizeUnit
-from wattfold.coordinator.core.plan import JobView, NodeView, Plan, Snapshot
-from wattfold.coordinator.core.queue import Queue
-from wattfold.coordinator.policies.easy_uniform import EasyUniform
-from wattfold.coordinator.policies.fifo_easy import FifoEasy
-from wattfold.coordinator.policies.parm import Parm
+from wattfold.coordinator.core.model.job import JobKind, SizeUnit
+from wattfold.coordinator.core.model.plan import JobView, NodeView, Plan, Snapshot
+from wattfold.coordinator.core.model.queue import Queue
+from wattfold.coordinator.policies.fifo.easy_uniform import EasyUniform
+from wattfold.coordinator.policies.fifo.policy import FifoEasy
+from wattfold.coordinator.policies.parm.policy import Parm
 
 QUEUES = (Queue(name="low"), Queue(name="high", preempts=("low",)))
 
@@ -74,7 +74,7 @@ def test_only_jobs_of_its_queues_that_may_be() -> None:
 
 
 def test_one_whose_nodes_do_not_help_is_left_alone() -> None:
-    """Job new is younger, but not on the node with memory."""
+    """Job new is younger, but it is not on the node with memory."""
     nodes = [node("n0", memory=8), node("n1")]
     jobs = [runs("old", "n0", 10), runs("new", "n1", 30)]
     asks = job("h", 1, 1, queue="high", kind=JobKind.RIGID, memory_bytes=8, time_s=5)
@@ -84,7 +84,7 @@ def test_one_whose_nodes_do_not_help_is_left_alone() -> None:
 
 
 def test_power_alone_is_a_reason_as_well() -> None:
-    """Both nodes are there, and the budget feeds one job."""
+    """Both nodes are free, but the budget feeds only one job."""
     seen = site(runs("old", "n0", 10), whole("h", 1, queue="high"), nodes=2, budget_w=52 + 29)
     assert preempted(seen) == [("old", "h")]
 

@@ -1,4 +1,4 @@
-"""EASY around reserved nodes: what goes before a window, and who is first of which queue."""
+"""EASY around reserved nodes: starts before a window, and the head of each queue."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Any
 from unit.policies.snapshots import S, held, job, node, reasons, snapshot, starts_s
 
 from wattfold.contract.ids import NodeId
-from wattfold.coordinator.core.job import JobKind, SizeUnit
-from wattfold.coordinator.core.plan import JobView, Plan, Snapshot
-from wattfold.coordinator.core.reservation import Reservation
-from wattfold.coordinator.policies.fifo_easy import FifoEasy
+from wattfold.coordinator.core.model.job import JobKind, SizeUnit
+from wattfold.coordinator.core.model.plan import JobView, Plan, Snapshot
+from wattfold.coordinator.core.model.reservation import Reservation
+from wattfold.coordinator.policies.fifo.policy import FifoEasy
 
 H = 3600.0
 
@@ -22,7 +22,7 @@ def whole(name: str, nodes: int, time_s: float, **fields: Any) -> JobView:
 
 
 def site(*jobs: JobView, **fields: Any) -> Snapshot:
-    """Nodes n0 and n1; n0 is reserved from two hours on, for an hour."""
+    """Nodes n0 and n1. The reservation of n0 starts in two hours and lasts an hour."""
     given: dict[str, Any] = {"maintenance": True, **fields}
     one = Reservation(
         name="r", nodes=(NodeId("n0"),), start_ns=round(2 * H * S), end_ns=round(3 * H * S), **given
@@ -46,7 +46,7 @@ def test_the_first_waits_for_the_end_of_the_window_and_shorter_ones_go_before() 
 
 
 def test_nobody_delays_the_first_beyond_the_window() -> None:
-    """At three hours both nodes are for it, so a job of four hours on n1 would be in its way."""
+    """At three hours the wide job needs both nodes, so a job of four hours on n1 would delay it."""
     assert starts(site(whole("wide", 2, 3 * H), whole("long", 1, 4 * H))) == set()
 
 
@@ -56,7 +56,9 @@ def test_the_node_that_is_not_reserved_is_found() -> None:
 
 
 def test_one_that_waits_for_its_window_is_not_the_first_of_the_others() -> None:
-    """Else nobody would keep nodes free for the wide job, and it would starve behind it."""
+    """Otherwise no nodes would be reserved for the wide job, and it would starve behind the other
+    job.
+    """
     ours: dict[str, Any] = {"maintenance": False, "users": ("ann",), "when": "at two"}
     later = whole("later", 1, H, reservation="r")
     runs = whole("runs", 1, 1 * H, current=held("runs", "n1", total_s=H), started_s=0)

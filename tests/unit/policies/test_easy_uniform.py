@@ -1,4 +1,4 @@
-"""EASY with one cap: the level by hand, unlike nodes, caps that follow, times that grow."""
+"""EASY with one cap: hand-computed levels, heterogeneous nodes, cap updates, longer run times."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from dataclasses import replace
 import pytest
 from unit.policies.snapshots import S, W, caps_w, faults, held, job, node, sizes, snapshot
 
-from wattfold.coordinator.core.job import JobKind, SizeUnit
-from wattfold.coordinator.core.plan import JobView, NodeView, Plan, Snapshot
-from wattfold.coordinator.policies.easy_uniform import EasyUniform, uniform_uw
-from wattfold.coordinator.policies.fifo_easy import FifoEasy
+from wattfold.coordinator.core.model.job import JobKind, SizeUnit
+from wattfold.coordinator.core.model.plan import JobView, NodeView, Plan, Snapshot
+from wattfold.coordinator.policies.fifo.easy_uniform import EasyUniform, uniform_uw
+from wattfold.coordinator.policies.fifo.policy import FifoEasy
 
 UNIFORM = EasyUniform()
 
 
 def four() -> list[NodeView]:
-    """Each idle at 26 W, at full power at 55 W."""
+    """Four nodes, each at 26 W idle and at 55 W at full power."""
     return [node(f"n{i}", base_w=10, floor_w=16, max_w=45) for i in range(4)]
 
 
@@ -34,14 +34,14 @@ def plan(seen: Snapshot, policy: EasyUniform | FifoEasy = UNIFORM) -> Plan:
 
 
 def test_all_nodes_are_fed_where_full_power_feeds_one() -> None:
-    """40 W above the idle 104 W are 10 W a node: 26 W each, where full power takes 29 W more."""
+    """40 W above the idle 104 W are 10 W per node: 26 W each. Full power takes 29 W more."""
     seen = snapshot(four(), ones(4), budget_w=4 * 26 + 40)
     assert caps_w(plan(seen)) == {"j0": 26, "j1": 26, "j2": 26, "j3": 26}
     assert caps_w(plan(seen, FifoEasy())) == {"j0": 45}
 
 
 def test_the_cap_does_not_depend_on_who_runs() -> None:
-    """Idle nodes count at what they are charged, and what they could take is left to them."""
+    """Idle nodes count with their charge, and the power they could take stays reserved for them."""
     assert caps_w(plan(snapshot(four(), ones(1), budget_w=144))) == {"j0": 26}
 
 
@@ -64,7 +64,7 @@ def test_a_budget_below_the_floors_is_no_cap_below_them() -> None:
 
 
 def unlike() -> list[NodeView]:
-    """75..300 W and 120..480 W, two of each."""
+    """Two nodes of 75..300 W and two nodes of 120..480 W."""
     small = [node(f"s{i}", base_w=0, floor_w=75, max_w=300) for i in range(2)]
     return [*small, *(node(f"l{i}", base_w=0, floor_w=120, max_w=480) for i in range(2))]
 
@@ -73,8 +73,8 @@ def unlike() -> list[NodeView]:
     ("above_w", "level_w", "small_w", "large_w"),
     [
         (210, 150, 150, 150),  # 2 * 75 + 2 * 30
-        (60, 105, 105, 120),  # 2 * 30: the large ones are above that at their floors
-        (850, 320, 300, 320),  # 2 * 225, all the small ones take, + 2 * 200
+        (60, 105, 105, 120),  # 2 * 30: the floors of the large nodes are above that
+        (850, 320, 300, 320),  # 2 * 225, the maximum of the small nodes, + 2 * 200
         (1170, 480, 300, 480),
     ],
 )
@@ -107,7 +107,7 @@ def test_one_that_has_the_cap_is_left_as_it_is() -> None:
 
 
 def test_a_node_that_does_not_answer_keeps_its_watts_and_leaves_the_rest() -> None:
-    """It holds 24 of the 45 W above idle; 21 W are 7 W for each of the other three."""
+    """It holds 24 W of the 45 W above idle; 21 W are 7 W for each of the other three nodes."""
     seen = snapshot(four(), [running(40, movable=False), *ones(4)[1:]], budget_w=104 + 45, now_s=10)
     out = plan(seen)
     assert caps_w(out) == {"j0": 40, "j1": 23, "j2": 23, "j3": 23}
@@ -121,7 +121,7 @@ def test_a_job_may_have_a_cap_of_its_own() -> None:
 
 
 def test_a_lower_cap_takes_longer_and_is_expected_to() -> None:
-    """The estimate is for full power: 100 s."""
+    """The estimate of 100 s is for full power."""
     fast, slow = (
         plan(snapshot(four(), ones(1), budget_w=w)).assignments[0].expected_total_s
         for w in (1000, 144)
@@ -131,7 +131,10 @@ def test_a_lower_cap_takes_longer_and_is_expected_to() -> None:
 
 
 def test_the_queue_is_easy() -> None:
-    """The wide one waits for both; what ends before it starts passes, what does not waits."""
+    """The wide job waits for both.
+
+    A job passes it if it ends before the planned start, else it waits.
+    """
     nodes = four()[:2]
     runs = replace(ones(1)[0], current=held("j0", "n0", cap_w=45), started_ns=0)
     wide = job("w", 2, 2, unit=SizeUnit.NODES, time_s=50, submitted_s=1)
@@ -149,7 +152,7 @@ def test_cores_of_a_node_are_at_the_cap_too() -> None:
 
 
 def test_a_high_floor_of_one_node_raises_no_other() -> None:
-    """At a level of 16 W a node with a floor of 30 W stays there, and the other gets 16 W."""
+    """At a level of 16 W a node with a floor of 30 W stays there; the other node gets 16 W."""
     nodes = [node("a", base_w=0, floor_w=9), node("b", base_w=0, floor_w=30)]
     wide = job("w", 2, 2, unit=SizeUnit.NODES)
     for view in (wide, replace(wide, current=held("w", "a", "b", cap_w=20), started_ns=0)):

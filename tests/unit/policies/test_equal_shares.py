@@ -1,4 +1,4 @@
-"""The rule of equipartition against its own words, on drawn instances."""
+"""The rule of equipartition against a literal implementation, on random instances."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wattfold.coordinator.policies.equal_shares import equal_shares
+from wattfold.coordinator.policies.equipartition.shares import equal_shares
 
 ENDS = st.lists(
     st.tuples(st.integers(0, 9), st.integers(0, 12)).map(lambda pair: (pair[0], sum(pair))),
@@ -16,7 +16,7 @@ ENDS = st.lists(
 
 
 def handed_out_one_by_one(ends: list[tuple[int, int]], units: int) -> list[int]:
-    """The rule as it is said: one unit at a time to who has got fewest beyond the least."""
+    """Literal form of the rule: one unit at a time to the job with the fewest above its minimum."""
     sizes = [low for low, _ in ends]
     for _ in range(units - sum(sizes)):
         open_ = [i for i, (_, high) in enumerate(ends) if sizes[i] < high]

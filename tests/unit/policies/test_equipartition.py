@@ -1,4 +1,4 @@
-"""Equipartition in the service: who starts, who shrinks, at what level, and why somebody waits."""
+"""Equipartition in the service: starts, shrinks, power levels, and reasons for waiting."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import pytest
 from unit.policies.snapshots import S, W, caps_w, faults, held, job, node, reasons, sizes, snapshot
 from unit.policies.training_jobs import gpu_node
 
-from wattfold.coordinator.core.job import JobKind, ResizeMode, SizeUnit
-from wattfold.coordinator.core.plan import JobView, Plan, Snapshot
-from wattfold.coordinator.policies.equipartition import Equipartition
+from wattfold.coordinator.core.model.job import JobKind, ResizeMode, SizeUnit
+from wattfold.coordinator.core.model.plan import JobView, Plan, Snapshot
+from wattfold.coordinator.policies.equipartition.policy import Equipartition
 
 NODES: dict[str, Any] = {"unit": SizeUnit.NODES}
 RESTART: dict[str, Any] = {**NODES, "mode": ResizeMode.RESTART}
@@ -55,7 +55,7 @@ def test_a_least_size_that_does_not_fit_waits_and_a_later_one_that_does_starts()
     ]
     plan = planned(snapshot([node("n0", 8)], jobs, now_s=3))
     assert sizes(plan) == {"a": 6, "c": 2}
-    assert "does not fit next to the minimum sizes of the other jobs" in reasons(plan)["b"]
+    assert "next to the minimum sizes of other jobs" in reasons(plan)["b"]
 
 
 def test_in_order_nobody_starts_before_one_that_came_earlier() -> None:
@@ -93,7 +93,7 @@ def dear(view: JobView, cost_s: float) -> JobView:
 def test_a_job_grows_only_where_that_saves_more_than_it_costs(
     cost_s: float, policy: Equipartition, grown: int
 ) -> None:
-    # On all eight cores it would have taken 100 s, of which half is done.
+    # On all eight cores the job would have taken 100 s, and half of it is done.
     one = running("a", 1, 8, "n0:0-3", time_s=100, done=0.5)
     seen = snapshot([node("n0", 8)], [dear(one, cost_s)], now_s=2)
     assert sizes(planned(seen, policy)) == {"a": grown}
@@ -168,7 +168,7 @@ def test_a_due_date_is_met_before_the_rest_is_shared() -> None:
     assert sizes(planned(seen)) == {"a": 4, "b": 4}
     found = sizes(planned(seen, Equipartition(due=True)))
     assert found["b"] > found["a"] >= 1
-    # At its due date nothing meets that any more.
+    # At its due date no size meets the due date any more.
     assert sizes(planned(replace(seen, now_ns=115 * S), Equipartition(due=True))) == {
         "a": 4,
         "b": 4,
@@ -177,7 +177,7 @@ def test_a_due_date_is_met_before_the_rest_is_shared() -> None:
 
 @pytest.mark.parametrize(("done", "size"), [(0.0, 8), (0.5, 6)])
 def test_what_is_done_need_not_be_done_before_a_due_date(done: float, size: int) -> None:
-    # It needs 8 of 9 cores, or 4 and half of what the other's least leaves of the rest.
+    # It needs 8 of 9 cores, or 4 plus half of the cores beyond the other job's minimum.
     urgent = running("b", 1, 8, "n0:0-3", time_s=100, due_ns=102 * S, done=done)
     other = job("a", 1, 8, time_s=100, submitted_s=1)
     found = sizes(planned(snapshot([node("n0", 9)], [urgent, other], now_s=2), DUE))
@@ -190,7 +190,7 @@ def test_one_that_lacks_more_than_cores_holds_up_nobody() -> None:
 
 
 def test_a_job_that_takes_gpus_with_its_nodes_has_its_least() -> None:
-    """Their watts are no part of what others share; without GPUs it takes all there is."""
+    """The watts of its GPUs are not shared with other jobs. Without GPUs it takes all nodes."""
     site = [gpu_node("v0"), gpu_node("v1")]
     for gpus, size in ((1, 1), (0, 2)):
         one = job("a", 1, 2, kind=JobKind.MOLDABLE, gpus=gpus, **NODES)

@@ -1,4 +1,4 @@
-"""Why a job waits, and why it runs as it does."""
+"""Reasons why a job waits and why it runs as it does."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ import pytest
 from unit.policies.snapshots import held, job, node, snapshot, with_dram
 
 from wattfold.contract.ids import JobId
-from wattfold.coordinator.core.job import JobKind
-from wattfold.coordinator.core.levels import Levels
-from wattfold.coordinator.policies.explain import explain
-from wattfold.coordinator.policies.fifo_easy import FifoEasy
-from wattfold.coordinator.policies.parm import Parm
-from wattfold.coordinator.policies.parm_dram import DramChoice
-from wattfold.coordinator.policies.slowdown_driven import SlowdownDriven
+from wattfold.coordinator.core.model.job import JobKind
+from wattfold.coordinator.core.model.levels import Levels
+from wattfold.coordinator.policies.fifo.policy import FifoEasy
+from wattfold.coordinator.policies.parm.dram import DramChoice
+from wattfold.coordinator.policies.parm.policy import Parm
+from wattfold.coordinator.policies.reasons.explain import explain
+from wattfold.coordinator.policies.slowdown_driven.policy import SlowdownDriven
 
 A = JobId("a")
 
@@ -24,12 +24,14 @@ def test_a_waiting_job() -> None:
     seen = snapshot([node("n0")], [busy, job("a", 2, 4, time_s=60)], budget_w=80, now_s=5)
     out = explain(seen, A, Parm(), "no room")
     assert out.summary == "Waits: no room."
-    assert out.lines[0] == "Policy parm-wse; the job has waited 5 s."
+    assert out.lines[0] == "It needs 2 cores, 1 free."
+    assert out.lines[1] == "Held by job b, expected to end within 60 s."
+    assert out.lines[2] == "Policy parm-wse; the job has waited 5 s."
     # 80 W less 26 W idle less 3/4 of 29 W.
-    assert out.lines[1] == (
-        "Free now: 1 cores (at most 1 on one node), 32.2 W above idle of a budget of 80.0 W."
+    assert out.lines[3] == (
+        "Free now: 1 core (at most 1 on one node), 32.2 W above idle of a budget of 80.0 W."
     )
-    assert "Its cheapest option is 2 cores at 16." in out.lines[2]
+    assert "Its cheapest option is 2 cores at 16." in out.lines[4]
     assert "Run time from: default profile with the user's estimate of 60 s." in out.lines
     assert out.lines[-1] == "Job b is expected to end in about 60 s."
 
@@ -98,7 +100,7 @@ def test_levels_of_a_running_job_and_what_others_would_do() -> None:
 
 
 def test_what_a_job_loses_on_fewer_cores() -> None:
-    """Told where a policy goes by it."""
+    """The explanation states this loss only under policies that use it."""
     view = job("a", current=held("a", "n0:0-3"), started_s=0)
     seen = snapshot([node("n0")], [view], now_s=1)
     unknown = "Its speed on fewer cores is unknown and assumed to be proportional."

@@ -1,4 +1,4 @@
-"""FIFO with EASY backfill: order, reservation, power as one more resource."""
+"""FIFO with EASY backfill: order, reservation, and power as another resource."""
 
 from __future__ import annotations
 
@@ -16,12 +16,13 @@ from unit.policies.snapshots import (
     starts_s,
 )
 
-from wattfold.coordinator.core.job import SizeUnit
-from wattfold.coordinator.core.plan import JobView, Plan, Snapshot
-from wattfold.coordinator.policies.easy_search import BLOCKED, size_of
-from wattfold.coordinator.policies.fifo_easy import FifoEasy
-from wattfold.coordinator.policies.rounds import Rounds
-from wattfold.coordinator.policies.scheduler import Site
+from wattfold.coordinator.core.model.job import SizeUnit
+from wattfold.coordinator.core.model.plan import JobView, Plan, Snapshot
+from wattfold.coordinator.policies.backfill.easy_search import BLOCKED, size_of
+from wattfold.coordinator.policies.driver.in_turn import InTurn
+from wattfold.coordinator.policies.driver.rounds import Rounds
+from wattfold.coordinator.policies.fifo.policy import FifoEasy
+from wattfold.coordinator.policies.port import Site
 
 EASY = FifoEasy()
 
@@ -54,7 +55,7 @@ def busy(name: str, time_s: float, *places: str) -> JobView:
 
 def test_names() -> None:
     assert (EASY.name, FifoEasy(backfill=False).name) == ("fifo-easy", "fifo")
-    assert EASY.fallback() is None
+    assert isinstance(EASY.fallback(), InTurn)
 
 
 def test_jobs_start_in_order_at_full_power() -> None:
@@ -87,7 +88,7 @@ def test_a_short_job_is_backfilled_and_a_long_one_is_not(cores: int) -> None:
         assert (view.job_id in sizes(out)) is starts
         assert "head" in reasons(out)
     assert reasons(out)["head"] == "first in the queue"
-    assert reasons(out)["long"] == "does not fit now without delaying the first job in the queue"
+    assert reasons(out)["long"] == "behind the first in the queue"
 
 
 def test_plain_fifo_backfills_nothing() -> None:
@@ -96,8 +97,8 @@ def test_plain_fifo_backfills_nothing() -> None:
 
 
 def test_a_long_job_may_use_what_the_first_leaves_over() -> None:
-    # At 100 s four nodes are free and the first needs three: one may be taken for ever, though
-    # the first could have had any of those free now.
+    # At 100 s four nodes are free and the head needs three. One node may therefore be used without
+    # a time limit, even if the head could have used any of the nodes that are free now.
     jobs = [
         busy("r", 100, "n2", "n3"),
         busy("s", 900, "n4"),
@@ -119,7 +120,7 @@ def test_jobs_that_end_at_one_instant_end_together() -> None:
 
 
 def test_power_is_backfilled_like_nodes() -> None:
-    # Idle 26 W a node, a job adds 29 W: two run, a third waits for power.
+    # Nodes draw 26 W idle and a job adds 29 W: two jobs run and a third waits for power.
     jobs = [busy("r", 100, "n0"), busy("s", 200, "n1"), nodes_job("head", 1, 50)]
     seen = snapshot(machine(4), [*jobs, nodes_job("x", 1, 90, at_s=1)], budget_w=4 * 26 + 2 * 29)
     out = plan(seen)
@@ -166,7 +167,7 @@ def test_a_late_running_job_is_expected_to_end_at_any_moment() -> None:
 
 @pytest.mark.parametrize(("fed", "size"), [(0.9, 1), (1, 1), (2, 2), (2.9, 2), (9, 3)])
 def test_a_range_gets_the_most_that_the_budget_feeds(fed: float, size: int) -> None:
-    """Nodes add 45 - 16 W each to what they draw idle."""
+    """Each node adds 45 - 16 W to its idle power."""
     view = job("a", 1, 3, unit=SizeUnit.NODES)
     nodes = tuple(node(f"n{at}") for at in range(3))
     power_uw = round(fed * (45 - 16) * W)
@@ -176,7 +177,7 @@ def test_a_range_gets_the_most_that_the_budget_feeds(fed: float, size: int) -> N
 
 
 def test_a_node_that_goes_with_a_job_leaves_the_others_to_those_that_wait() -> None:
-    """Counted as before, the job would stand on one of the two that are left."""
+    """With the earlier count, the job would be placed on one of the two remaining nodes."""
     rounds = Rounds(EASY.scheduler())
     running, waiting = busy("r", 1000, "n0"), nodes_job("a", 2, 10, at_s=1)
     for gone, started in ((0, {"r"}), (1, {"r", "a"})):

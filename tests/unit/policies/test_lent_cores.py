@@ -1,4 +1,4 @@
-"""What was lent under slowdown-driven comes back under every other policy."""
+"""Every policy returns cores lent under slowdown-driven to their owners."""
 
 from __future__ import annotations
 
@@ -10,14 +10,17 @@ from unit.policies.snapshots import S, faults, held, job, node, reasons, sizes, 
 from unit.policies.test_slowdown_driven import runs as on_cores
 from unit.policies.test_slowdown_driven_nodes import at, cores, runs, whole
 
-from wattfold.coordinator.core.charge import assigned_uw
-from wattfold.coordinator.core.job import CoreSharing, JobKind, ResizeMode, SizeUnit
-from wattfold.coordinator.core.plan import JobView, Plan, Policy, Snapshot
-from wattfold.coordinator.policies.fifo_easy import FifoEasy
-from wattfold.coordinator.policies.lent_cores import may_lack_cores, with_cores_back
-from wattfold.coordinator.policies.parm import Parm
+from wattfold.coordinator.core.model.job import CoreSharing, JobKind, ResizeMode, SizeUnit
+from wattfold.coordinator.core.model.plan import JobView, Plan, Policy, Snapshot
+from wattfold.coordinator.core.power.charge import assigned_uw
+from wattfold.coordinator.policies.fifo.policy import FifoEasy
+from wattfold.coordinator.policies.parm.policy import Parm
 from wattfold.coordinator.policies.registry import entries
-from wattfold.coordinator.policies.slowdown_driven import SlowdownDriven
+from wattfold.coordinator.policies.slowdown_driven.lent_core_recovery import (
+    may_lack_cores,
+    with_cores_back,
+)
+from wattfold.coordinator.policies.slowdown_driven.policy import SlowdownDriven
 
 SHORT = {"resized_s": 50, "done": 0.5}
 
@@ -28,7 +31,7 @@ def planned(policy: Policy, seen: Snapshot) -> Plan:
 
 
 def others() -> list[Policy]:
-    """Every policy of the service but slowdown-driven, with its own settings."""
+    """Every policy of the service except slowdown-driven, with its own settings."""
     made = [entry.service({}) for entry in entries() if entry.variant.service is not None]
     return [policy for policy in made if policy.name != "slowdown-driven"]
 
@@ -37,7 +40,7 @@ def others() -> list[Policy]:
 def test_an_owner_of_whole_nodes_has_them_back(policy: Policy) -> None:
     owner = runs("a", "n0:0-3", "n1:0-3", **SHORT)
     assert cores(planned(policy, at([owner])))["a"] == {"n0": "0-7", "n1": "0-7"}
-    # While its guest is there it has what is left.
+    # While its guest runs, the owner keeps the remaining cores.
     guest = runs("b", "n0:4-7", "n1:4-7", started_s=60)
     given = cores(planned(policy, at([owner, guest])))
     assert given == {"a": {"n0": "0-3", "n1": "0-3"}, "b": {"n0": "4-7", "n1": "4-7"}}
@@ -94,7 +97,7 @@ def test_as_far_as_there_is_power() -> None:
         (given,) = planned(policy, seen).assignments
         assert 8 < sum(len(share.cpus) for share in given.shares) <= most
         assert assigned_uw(given, [view.spec for view in seen.nodes]) <= seen.spendable_uw
-    # A budget lowered below what runs.
+    # The budget drops below the power of the running jobs.
     seen = replace(seen, budget_uw=60 * 10**6)
     assert sum(len(s.cpus) for s in planned(FifoEasy(), seen).assignments[0].shares) == 8
 

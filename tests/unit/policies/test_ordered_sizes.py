@@ -1,4 +1,4 @@
-"""Sizes that people have ordered, whatever the policy has planned."""
+"""Sizes ordered by users override the plan of every policy."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from unit.policies import snapshots as snap
 from unit.policies.snapshots import W, held, job, node, reasons, sizes, snapshot
 
 from wattfold.contract.ids import NodeId
-from wattfold.coordinator.core.job import Assignment, ResizeMode, SizeUnit
-from wattfold.coordinator.core.plan import JobView, Plan
-from wattfold.coordinator.core.reservation import Reservation
-from wattfold.coordinator.policies.ordered_sizes import with_ordered_sizes
+from wattfold.coordinator.core.model.job import Assignment, ResizeMode, SizeUnit
+from wattfold.coordinator.core.model.plan import JobView, Plan
+from wattfold.coordinator.core.model.reservation import Reservation
+from wattfold.coordinator.policies.driver.ordered_sizes import with_ordered_sizes
 
 NODES = SizeUnit.NODES
 
 
 def whole(name: str, size: int, *places: str, cap_w: float = 45, **fields: Any) -> JobView:
-    """A job on whole nodes that was ordered to have a size."""
+    """A job on whole nodes with an ordered size."""
     view = job(
         name,
         size,
@@ -91,7 +91,7 @@ def test_it_comes_before_what_starts() -> None:
 
 
 def test_the_level_is_what_the_power_left_feeds() -> None:
-    # Base and floor of three nodes are 78 W; 29 W is what one node takes above its floor at most.
+    # Base and floor of three nodes are 78 W. A node takes at most 29 W above its floor.
     plan = ordered(whole("a", 2, "n0"), budget_w=78 + 40)
     (given,) = plan.assignments
     assert given.cap_uw == 36 * W

@@ -1,4 +1,4 @@
-"""PARM's decisions one by one; the optimum is checked in the property tests."""
+"""PARM's decisions in single cases. The property tests check the optimum."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ from unit.policies.snapshots import W, caps_w, faults, held, job, node, reasons,
 
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import NodeId
-from wattfold.coordinator.core.job import JobKind, ResizeMode, Share, SizeUnit
-from wattfold.coordinator.core.plan import JobView, Plan, Policy, Snapshot
+from wattfold.coordinator.core.model.job import JobKind, ResizeMode, Share, SizeUnit
+from wattfold.coordinator.core.model.plan import JobView, Plan, Policy, Snapshot
 from wattfold.coordinator.models.pass_model import PassProfile
-from wattfold.coordinator.policies.estimates import estimate
-from wattfold.coordinator.policies.fifo_easy import FifoEasy
-from wattfold.coordinator.policies.parm import Parm, Variant
+from wattfold.coordinator.policies.driver.in_turn import InTurn
+from wattfold.coordinator.policies.fifo.policy import FifoEasy
+from wattfold.coordinator.policies.parm.policy import Parm, ParmVersion
+from wattfold.coordinator.policies.resources.estimates import estimate
 
 WSE = Parm()
 
@@ -31,17 +32,17 @@ def profile_of(seen: Snapshot) -> PassProfile:
 
 
 def test_names_and_fallbacks() -> None:
-    assert [Parm(variant=v).name for v in Variant] == ["parm-wse", "parm-nose", "parm-nomm"]
+    assert [Parm(variant=v).name for v in ParmVersion] == ["parm-wse", "parm-nose", "parm-nomm"]
     second = WSE.fallback()
     assert isinstance(second, Parm)
     assert second.solver == "greedy"
-    assert second.fallback() is None
+    assert isinstance(second.fallback(), InTurn)
 
 
 @pytest.mark.parametrize("solver", ["lagrangian", "glpk", "greedy"])
 def test_the_plan_names_the_solver_that_made_it(solver: str) -> None:
     policy = Parm(solver=solver)
-    policy.warm_up()  # As in the service: loading a solver is no part of a round.
+    policy.warm_up()  # As in the service: loading a solver is not part of a round.
     out = plan(snapshot([node("n0")], [job("a")]), policy)
     assert (out.solver, sizes(out)) == (solver, {"a": 4})
 
@@ -69,18 +70,18 @@ def test_scarce_power_goes_into_few_watts_for_all() -> None:
 
 
 @pytest.mark.parametrize(
-    ("variant", "size"), [(Variant.WSE, 4), (Variant.NOSE, 2), (Variant.NOMM, 2)]
+    ("variant", "size"), [(ParmVersion.WSE, 4), (ParmVersion.NOSE, 2), (ParmVersion.NOMM, 2)]
 )
-def test_who_may_change_a_running_job(variant: Variant, size: int) -> None:
+def test_who_may_change_a_running_job(variant: ParmVersion, size: int) -> None:
     view = job("a", current=held("a", "n0:0-1"), started_s=0)
     out = plan(snapshot([node("n0")], [view], now_s=1), Parm(variant=variant))
     assert sizes(out) == {"a": size}
 
 
 @pytest.mark.parametrize(
-    ("variant", "size"), [(Variant.WSE, 4), (Variant.NOSE, 4), (Variant.NOMM, 1)]
+    ("variant", "size"), [(ParmVersion.WSE, 4), (ParmVersion.NOSE, 4), (ParmVersion.NOMM, 1)]
 )
-def test_who_may_choose_the_size_of_a_new_job(variant: Variant, size: int) -> None:
+def test_who_may_choose_the_size_of_a_new_job(variant: ParmVersion, size: int) -> None:
     assert sizes(plan(snapshot([node("n0")], [job("a")]), Parm(variant=variant))) == {"a": size}
 
 
@@ -103,7 +104,7 @@ def test_a_resized_job_is_locked_for_a_while_and_then_looked_at_again() -> None:
     locked = plan(snapshot([node("n0")], [view], now_s=1099.9))
     assert (sizes(locked), locked.revisit_ns) == ({"a": 2}, 1100 * 10**9)
     free = plan(snapshot([node("n0")], [view], now_s=1100))
-    # It is resized in this very round.
+    # It is resized in this round.
     assert (sizes(free), free.revisit_ns) == ({"a": 4}, 1600 * 10**9)
 
 
@@ -185,7 +186,7 @@ def test_an_exclusive_job_does_not_grow_into_blocked_cores() -> None:
 
 
 def test_a_job_placed_smaller_than_chosen_expects_the_time_of_its_size() -> None:
-    # Eight cores are free, but at most four in one piece... of a job that may have eight.
+    # Eight cores are free, but only four of them are on one node, and the job may have eight.
     seen = snapshot([node("n0", 8, blocked="4-7"), node("n1", 8, blocked="0-3")], [job("a", 1, 8)])
     out = plan(seen)
     assert sizes(out) == {"a": 4}
@@ -203,7 +204,7 @@ def test_a_full_machine_is_no_never() -> None:
     busy = job("a", 4, 4, current=held("a", "n0:0-3"), started_s=0)
     out = plan(snapshot([node("n0")], [busy, job("b", 4, 4)], now_s=1))
     assert not out.waiting[0].never
-    assert "from the 4 cores and 0.0 W above idle that this job needs" in reasons(out)["b"]
+    assert reasons(out)["b"] == "jobs that run or gain more speed use the 4 cores that it needs"
 
 
 @pytest.mark.parametrize("policy", [WSE, Parm(solver="greedy"), FifoEasy()])
@@ -216,7 +217,7 @@ def test_without_nodes_what_runs_goes_on_and_the_others_wait(policy: Policy) -> 
 
 
 def test_a_budget_below_what_runs_lifts_locks_first() -> None:
-    # Each of its cores takes 1.6 W above the floor at least.
+    # Each of its cores takes at least 1.6 W above the floor.
     busy = job("a", current=held("a", "n0:0-3"), started_s=0, resized_s=0.5)
     seen = snapshot([node("n0", floor_w=9)], [busy], budget_w=19 + 5, now_s=1)
     out = plan(seen)
@@ -250,10 +251,10 @@ def test_a_wish_bounds_the_size() -> None:
     kind = {"kind": JobKind.EVOLVING}
     assert sizes(plan(snapshot([node("n0")], [job("a", wanted=2, **kind)]))) == {"a": 2}
     running = {"current": held("a", "n0:0-3"), "started_s": 0, **kind}
-    # It gives back what it does not ask for, also soon after a resize it has outlived.
+    # It releases unrequested cores, even soon after a resize that preceded the request.
     seen = snapshot([node("n0")], [job("a", wanted=1, wanted_s=95, resized_s=90, **running)])
     assert sizes(plan(seen)) == {"a": 1}
-    # A wish of before the resize does not lift the pause after it.
+    # A request that preceded the resize does not shorten the pause after the resize.
     seen = snapshot([node("n0")], [job("a", wanted=1, wanted_s=80, resized_s=90, **running)])
     assert sizes(plan(seen)) == {"a": 4}
 
@@ -269,7 +270,7 @@ LARGE = {"cores": 8, "max_w": 90}
 
 
 def restartable(*places: str, high: int = 5, **fields: Any) -> JobView:
-    """A job on whole nodes that runs, and can be started again at another size."""
+    """A running job on whole nodes that can be restarted at another size."""
     cores = {"l": CpuSet.of(range(8)), "s": CpuSet.of(range(4))}
     shares = tuple(Share(node_id=NodeId(name), cpus=cores[name[0]]) for name in places)
     current = replace(held("a", *places), shares=shares)

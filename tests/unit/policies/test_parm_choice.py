@@ -1,4 +1,4 @@
-"""Options, weights, the problem they make, and the prices on changes."""
+"""Options, weights, the resulting problem, and the prices of changes."""
 
 from __future__ import annotations
 
@@ -8,31 +8,31 @@ import numpy as np
 import pytest
 from unit.policies.parm_tables import options_of, timed
 
-from wattfold.coordinator.core.spread import Spread
+from wattfold.coordinator.core.model.spread import Spread
 from wattfold.coordinator.models.pass_model import APPLICATIONS, SizeUnit
 from wattfold.coordinator.models.resize_cost import Resize
-from wattfold.coordinator.policies.parm_choice import (
+from wattfold.coordinator.policies.parm.choice import (
     SOLVING_SHARE,
     Ages,
     Choice,
-    Limits,
-    Offers,
+    OptionLimits,
+    OptionTable,
     Shared,
     Solving,
     assemble,
     choose,
     weights,
 )
-from wattfold.coordinator.policies.parm_options import (
+from wattfold.coordinator.policies.parm.options import (
     Alternative,
     Charge,
+    JobOptions,
     NodeKind,
-    Options,
-    Shape,
+    OptionShape,
     spaced_caps,
     spaced_sizes,
 )
-from wattfold.coordinator.policies.parm_stall import stalled, stalls_s
+from wattfold.coordinator.policies.parm.stall import stalled, stalls_s
 
 W = 1_000_000
 LEANMD = replace(APPLICATIONS["LeanMD"], average_parallelism=20.0, sigma=0.4, t1_s=4000.0)
@@ -41,7 +41,7 @@ CAPS = (30 * W, 44 * W, 60 * W)
 EXACT = Solving(solver="lagrangian", gap=0.0, deadline_s=5.0)
 
 
-def options(*sizes: int, least: int = 0, charge: Charge = NODES) -> Options:
+def options(*sizes: int, least: int = 0, charge: Charge = NODES) -> JobOptions:
     return options_of(LEANMD, sizes, CAPS, least or sizes[0], charge)
 
 
@@ -114,7 +114,7 @@ def test_a_job_on_unlike_nodes_is_charged_on_each_and_as_slow_as_the_slowest() -
         charge=charge,
         at=(0, 1),
     )
-    out = timed(Shape([one], 2, (SMALL_KIND, LARGE_KIND)), LEANMD, 2)
+    out = timed(OptionShape([one], 2, (SMALL_KIND, LARGE_KIND)), LEANMD, 2)
     assert out.layout.units.tolist() == [4 + 2 * 8] * 2
     assert out.layout.power_uw.tolist() == [(15 + 2 * 10) * W, (25 + 2 * 22) * W]
     assert out.total_s.tolist() == [LEANMD.time_s(3, 40), LEANMD.time_s(3, 50)]
@@ -135,7 +135,7 @@ def test_alternatives_are_one_table_with_one_reference() -> None:
         charge=Charge(kinds=(LARGE_KIND,), unit=SizeUnit.NODES),
         at=(1,),
     )
-    out = timed(Shape([small, large], 1, (SMALL_KIND, LARGE_KIND)), LEANMD, 2)
+    out = timed(OptionShape([small, large], 1, (SMALL_KIND, LARGE_KIND)), LEANMD, 2)
     assert out.layout.place.tolist() == [0, 0, 1, 1]
     assert out.layout.units_by_kind is not None
     assert out.layout.units_by_kind.tolist() == [[4, 0], [4, 0], [0, 8], [0, 16]]
@@ -149,7 +149,7 @@ def test_alternatives_are_one_table_with_one_reference() -> None:
 
 
 def test_what_is_better_on_other_nodes_is_no_substitute() -> None:
-    """On a large node the same costs less and is no slower; but the large ones may be taken."""
+    """An option on a large node is cheaper and no slower, but the large nodes may be in use."""
     kinds = (
         NodeKind(cores=4, floor_uw=25 * W, most_uw=60 * W),
         NodeKind(cores=4, floor_uw=40 * W, most_uw=60 * W),
@@ -164,7 +164,12 @@ def test_what_is_better_on_other_nodes_is_no_substitute() -> None:
         )
         for at, kind in enumerate(kinds)
     )
-    assert timed(Shape(parts, 1, kinds), LEANMD, 2).efficient.layout.place.tolist() == [0, 0, 1, 1]
+    assert timed(OptionShape(parts, 1, kinds), LEANMD, 2).efficient.layout.place.tolist() == [
+        0,
+        0,
+        1,
+        1,
+    ]
 
 
 def test_a_cap_below_the_floor_costs_nothing() -> None:
@@ -175,7 +180,7 @@ def test_a_cap_below_the_floor_costs_nothing() -> None:
 
 
 def test_options_that_others_beat_are_left_out() -> None:
-    # Above p_high, 52 W for LeanMD, a cap buys nothing; nor do nodes beyond 2 A - 1.
+    # Above p_high, 52 W for LeanMD, a cap brings no speed; nor do nodes beyond 2 A - 1.
     out = options_of(LEANMD, (39, 60), (44 * W, 52 * W, 60 * W), 39, NODES).efficient
     assert list(zip(out.layout.size.tolist(), out.layout.cap_uw.tolist(), strict=True)) == [
         (39, 44 * W),
@@ -238,10 +243,10 @@ def test_weights_are_those_of_equation_8() -> None:
 def test_the_problem_holds_every_option_at_its_weight() -> None:
     first, second = options(2, 4), options(3)
     problem = assemble(
-        Offers.of([first, options_of(LEANMD, (), CAPS, 9, NODES), second]),
+        OptionTable.of([first, options_of(LEANMD, (), CAPS, 9, NODES), second]),
         np.asarray([2.0, 1.0, 5.0]),
         [False, False, True],
-        Limits(units=6, power_uw=100 * W, shared=(Shared(jobs=(0, 2), units_max=5),)),
+        OptionLimits(units=6, power_uw=100 * W, shared=(Shared(jobs=(0, 2), units_max=5),)),
     )
     assert problem.job_of.tolist() == [0] * 6 + [2] * 3
     assert problem.value.tolist() == [*(2 * first.speedup), *(5 * second.speedup)]
@@ -254,13 +259,13 @@ def test_the_problem_holds_every_option_at_its_weight() -> None:
 
 def chosen(solving: Solving, power_w: int, units: int = 6) -> Choice:
     jobs = [options(2, 4), options_of(LEANMD, (), CAPS, 9, NODES), options(3)]
-    limits = Limits(units=units, power_uw=power_w * W)
-    return choose(Offers.of(jobs), np.ones(3), [False, False, True], limits, solving)
+    limits = OptionLimits(units=units, power_uw=power_w * W)
+    return choose(OptionTable.of(jobs), np.ones(3), [False, False, True], limits, solving)
 
 
 @pytest.mark.parametrize("solver", ["lagrangian", "glpk", "greedy"])
 def test_a_choice_counts_the_options_of_each_job(solver: str) -> None:
-    # GLPK starts a process of its own, on a busy machine for seconds.
+    # GLPK starts its own process, which takes seconds on a busy machine.
     out = chosen(replace(EXACT, solver=solver, deadline_s=90.0), 1000)
     assert out.solver == solver
     assert out.picks.tolist() == [2, -1, 2]
@@ -278,13 +283,19 @@ def test_jobs_that_must_run_but_do_not_fit() -> None:
 
 
 def test_a_limit_below_zero_is_taken_for_zero() -> None:
-    out = choose(Offers.of([options(2)]), np.ones(1), [False], Limits(units=-1, power_uw=-1), EXACT)
+    out = choose(
+        OptionTable.of([options(2)]),
+        np.ones(1),
+        [False],
+        OptionLimits(units=-1, power_uw=-1),
+        EXACT,
+    )
     assert out.usable
     assert out.picks.tolist() == [-1]
 
 
 def test_no_jobs_are_no_choice() -> None:
-    out = choose(Offers.of([]), np.zeros(0), [], Limits(units=4, power_uw=W), EXACT)
+    out = choose(OptionTable.of([]), np.zeros(0), [], OptionLimits(units=4, power_uw=W), EXACT)
     assert out.usable
     assert out.picks.tolist() == []
 
@@ -318,12 +329,12 @@ def test_at_its_end_a_job_keeps_a_value() -> None:
 
 
 def test_jobs_that_differ_in_their_work_are_as_each_by_itself() -> None:
-    """To the last digit, and so are the options that others beat."""
+    """Equal to the last digit, as are the options that remain."""
     charge = Charge(kinds=(LARGE_KIND,), unit=SizeUnit.NODES)
     caps_uw = (31 * W, 40 * W, 52 * W, 66 * W)
     one = Alternative(profiles=(LEANMD,), sizes=(2, 7, 39, 60), caps_uw=caps_uw, charge=charge)
     works = np.random.default_rng(1).uniform(1, 9999, 200)
-    for t1_s, own in zip(works.tolist(), Shape([one], 2).timed(works[:, None]), strict=True):
+    for t1_s, own in zip(works.tolist(), OptionShape([one], 2).timed(works[:, None]), strict=True):
         profile = replace(LEANMD, t1_s=t1_s)
         total_s = profile.times_s(one.sizes, [cap / W for cap in caps_uw]).ravel()
         assert own.total_s.tolist() == total_s.tolist()

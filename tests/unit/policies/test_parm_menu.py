@@ -1,18 +1,18 @@
-"""The sizes that nodes of several kinds have for a job."""
+"""Possible sizes of a job on nodes of several kinds."""
 
 from __future__ import annotations
 
 import pytest
 from unit.policies.snapshots import node
 
-from wattfold.coordinator.core.job import SizeUnit
-from wattfold.coordinator.core.spread import Spread
-from wattfold.coordinator.policies.parm_menu import Nodes
-from wattfold.coordinator.policies.scheduler import Ask, Site
+from wattfold.coordinator.core.model.job import SizeUnit
+from wattfold.coordinator.core.model.spread import Spread
+from wattfold.coordinator.policies.parm.menu import NodeSummary
+from wattfold.coordinator.policies.port import Site, SizeRequest
 
 
 def sizes(*cores: int, unit_cores: int, spread: Spread) -> int:
-    """The most units a job may have on nodes of so many cores."""
+    """Return the maximum number of units of a job on nodes with these core counts."""
     nodes = tuple(node(f"n{at}", count) for at, count in enumerate(cores))
     kinds = {view.spec.kind for view in nodes}
     site = Site(
@@ -22,7 +22,7 @@ def sizes(*cores: int, unit_cores: int, spread: Spread) -> int:
         spendable_uw=0,
         most_uw=0,
     )
-    ask = Ask(
+    ask = SizeRequest(
         least=1,
         greatest=99,
         priority=1.0,
@@ -31,7 +31,7 @@ def sizes(*cores: int, unit_cores: int, spread: Spread) -> int:
         unit_cores=unit_cores,
         spread=spread,
     )
-    return Nodes(site).largest_size(ask)
+    return NodeSummary(site).largest_size(ask)
 
 
 @pytest.mark.parametrize(

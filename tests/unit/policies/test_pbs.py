@@ -1,4 +1,4 @@
-"""PBS's order with backfilling: who starts in which reading, and for whom room is kept."""
+"""PBS's order with backfilling: starts in each reading of the paper, and reserved resources."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from unit.policies.snapshots import faults, held, job, node, reasons, sizes, snapshot, starts_s
 
-from wattfold.coordinator.core.job import JobKind, SizeUnit
-from wattfold.coordinator.core.plan import JobView, NodeView, Plan, Snapshot
-from wattfold.coordinator.core.spread import Spread
+from wattfold.coordinator.core.model.job import JobKind, SizeUnit
+from wattfold.coordinator.core.model.plan import JobView, NodeView, Plan, Snapshot
+from wattfold.coordinator.core.model.spread import Spread
 from wattfold.coordinator.policies import registry
-from wattfold.coordinator.policies.pbs import DEPTHS, Pbs, PbsScheduler
-from wattfold.coordinator.policies.pbs_search import BESIDE, FULL, KEPT, UNSEEN, PbsSearch
-from wattfold.coordinator.policies.rounds import Rounds
-from wattfold.coordinator.policies.timeline import NodesHold, Timeline
+from wattfold.coordinator.policies.backfill.pbs_search import BESIDE, FULL, KEPT, UNSEEN, PbsSearch
+from wattfold.coordinator.policies.backfill.timeline import NodesHold, Timeline
+from wattfold.coordinator.policies.driver.rounds import Rounds
+from wattfold.coordinator.policies.fifo.pbs import DEPTHS, Pbs, PbsScheduler
 
 NODES = [node(f"n{i}") for i in range(4)]
 
 
 def waits(name: str, nodes: int, time_s: float, **fields: Any) -> JobView:
-    """A job for whole nodes."""
+    """A waiting job for whole nodes."""
     chosen: dict[str, Any] = {"kind": JobKind.RIGID, "unit": SizeUnit.NODES, **fields}
     return job(name, nodes, nodes, time_s=time_s, **chosen)
 
@@ -48,7 +48,7 @@ def started(policy: Pbs, *views: JobView) -> set[str]:
 
 
 RUNS = runs("r", ("n0", "n1", "n2"), 101)
-"""Leaves one node for a hundred seconds."""
+"""A running job that leaves one node free for a hundred seconds."""
 
 
 def test_in_order_of_submission_or_the_shortest_first() -> None:
@@ -69,7 +69,9 @@ def test_a_later_job_slips_in_where_it_delays_nobody_for_whom_room_is_kept() -> 
 
 
 def test_room_is_kept_for_the_first_ones_alone() -> None:
-    """Behind two that need three and all nodes one slips in that delays the second."""
+    """A job behind two blocked jobs, of two and of all nodes, starts if only the first has a
+    reservation.
+    """
     first = waits("first", 2, 1000, submitted_s=0.1)
     second = waits("second", 4, 10, submitted_s=0.2)
     third = waits("third", 1, 2000, submitted_s=0.3)
@@ -109,14 +111,14 @@ def test_the_depths_are_those_of_the_paper() -> None:
     blocked = [waits(f"b{i:02}", 4, 10, submitted_s=i / 100) for i in range(10)]
     last = waits("last", 2, 1000, submitted_s=0.5)
     slips = waits("slips", 1, 100_000, submitted_s=0.6)
-    # Room is kept for ten of four nodes each, and for nobody behind them.
+    # Resources are reserved for ten jobs of four nodes each, and for no job behind them.
     assert started(Pbs(), RUNS, *blocked[:9], last, slips) == set()
     assert started(Pbs(), RUNS, *blocked, last) == set()
     assert planned(Pbs(depth=11), RUNS, *blocked, last).assignments == (RUNS.current,)
 
 
 def test_on_a_full_machine_room_is_kept_for_nobody() -> None:
-    """Nobody could be delayed, so where it would be is not worked out."""
+    """No job could be delayed, so the search computes no reservations."""
     full = runs("r", ("n0", "n1", "n2", "n3"), 101)
     later = waits("later", 1, 10, submitted_s=0.5)
     seen = snapshot(NODES, [full, waits("first", 4, 10), later], now_s=1)
@@ -126,14 +128,14 @@ def test_on_a_full_machine_room_is_kept_for_nobody() -> None:
 
 
 class Lazy(PbsSearch):
-    """Keeps no room."""
+    """Search that fails if it reserves resources."""
 
     def _keep_room(self, one: Any, timeline: Timeline) -> NodesHold | None:
         raise AssertionError("room is kept")
 
 
 def planned_by(scheduler: PbsScheduler, seen: Snapshot) -> Plan:
-    """A plan of all jobs by a scheduler that is made for it."""
+    """Plan all jobs with a scheduler in its initial state."""
     rounds = Rounds(scheduler)
     rounds.tell(seen, seen.jobs, ())
     return rounds.plan(seen.now_ns)
@@ -145,7 +147,10 @@ def units(name: str, size: int, time_s: float, **fields: Any) -> JobView:
 
 
 def test_room_is_kept_for_units_on_parts_of_nodes() -> None:
-    """Two cores of each node are in use until 101: six units wait, one beside them may not stay."""
+    """Two cores of n0 are in use until 101, and four units wait for all cores.
+
+    A unit may start before them only if it ends by then.
+    """
     machine = [node("n0"), node("n1")]
     taken = job("r", 2, 2, kind=JobKind.RIGID, current=held("r", "n0:0-1"), started_s=0, time_s=101)
     wide = units("wide", 4, 10)
@@ -156,7 +161,7 @@ def test_room_is_kept_for_units_on_parts_of_nodes() -> None:
 
 
 class Eager(PbsSearch):
-    """Keeps room for who waits as it comes to him, and remembers nothing."""
+    """Search that reserves for blocked jobs as they come and remembers nothing."""
 
     def _fits_now(self, request: Any, timeline: Any) -> bool:
         del request
@@ -171,7 +176,7 @@ class Eager(PbsSearch):
 
 
 def crowd(seed: int) -> Snapshot:
-    """Four nodes that are partly in use for some time, and many jobs of few shapes that wait."""
+    """Four nodes that are partly in use for some time, and many waiting jobs of few shapes."""
     rng = random.Random(seed)
     views = [
         job(
@@ -222,7 +227,7 @@ def test_what_is_left_out_makes_no_difference(
 
 @pytest.mark.parametrize("name", ["pbs-fifo", "pbs-walltime"])
 def test_what_is_known_of_a_site_goes_with_it(name: str) -> None:
-    """Memory, then without: what could start before cannot any more."""
+    """After the memory of a node shrinks, a job that could start before cannot start."""
     entry = registry.find(name)
     assert entry is not None
     policy = entry.service({})

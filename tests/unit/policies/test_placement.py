@@ -1,12 +1,12 @@
-"""Cores given and given back."""
+"""Allocation and release of cores."""
 
 from __future__ import annotations
 
 from unit.policies.snapshots import held, job, node
 
 from wattfold.contract.ids import NodeId
-from wattfold.coordinator.core.job import SizeUnit
-from wattfold.coordinator.policies.placement import Room, resize_in_place
+from wattfold.coordinator.core.model.job import SizeUnit
+from wattfold.coordinator.policies.resources.room import Room, resize_in_place
 
 N0 = NodeId("n0")
 

@@ -1,4 +1,4 @@
-"""Policies of the service go by predictions where there are some; reservations by users' words."""
+"""Policies of the service use predicted run times; reservations use users' estimates."""
 
 from __future__ import annotations
 
@@ -9,13 +9,18 @@ import pytest
 from unit.policies.snapshots import S, held, job, node, snapshot
 
 from wattfold.contract.ids import NodeId
-from wattfold.coordinator.core.job import JobKind, SizeUnit
-from wattfold.coordinator.core.plan import JobView, Plan, Policy, Snapshot
-from wattfold.coordinator.core.reservation import Reservation
-from wattfold.coordinator.policies.easy_uniform import EasyUniform
-from wattfold.coordinator.policies.estimates import asked_ns, duration_ns, estimate, longest_ns
-from wattfold.coordinator.policies.fifo_easy import FifoEasy
-from wattfold.coordinator.policies.slowdown_driven import SlowdownDriven
+from wattfold.coordinator.core.model.job import JobKind, SizeUnit
+from wattfold.coordinator.core.model.plan import JobView, Plan, Policy, Snapshot
+from wattfold.coordinator.core.model.reservation import Reservation
+from wattfold.coordinator.policies.fifo.easy_uniform import EasyUniform
+from wattfold.coordinator.policies.fifo.policy import FifoEasy
+from wattfold.coordinator.policies.resources.estimates import (
+    asked_ns,
+    duration_ns,
+    estimate,
+    longest_ns,
+)
+from wattfold.coordinator.policies.slowdown_driven.policy import SlowdownDriven
 
 H = 3600.0
 KIND = node("n0").spec.kind
@@ -37,7 +42,9 @@ def started(policy: Policy, seen: Snapshot) -> set[str]:
 
 
 def site(planned_s: float) -> Snapshot:
-    """n0 is busy for an hour, both are wanted next; the last asks for ten hours of n1."""
+    """n0 is busy for an hour and the next job needs both nodes; the last requests a node for ten
+    hours.
+    """
     jobs = [
         whole("busy", 1, H, current=held("busy", "n0", total_s=H), started_s=0),
         whole("wide", 2, H, submitted_s=1),

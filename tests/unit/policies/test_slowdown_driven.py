@@ -1,4 +1,4 @@
-"""Slowdown-driven in the service: who lends, which cores, what comes back, what is left alone."""
+"""Slowdown-driven in the service: mates, lent cores, returned cores, and unchanged jobs."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from unit.policies.snapshots import S, W, faults, held, job, node, reasons, size
 
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.topology import Topology
-from wattfold.coordinator.core.job import JobKind, ResizeMode, SizeUnit
-from wattfold.coordinator.core.plan import JobView, NodeView, Plan, Snapshot
-from wattfold.coordinator.policies.slowdown_driven import SlowdownDriven
+from wattfold.coordinator.core.model.job import JobKind, ResizeMode, SizeUnit
+from wattfold.coordinator.core.model.plan import JobView, NodeView, Plan, Snapshot
+from wattfold.coordinator.policies.slowdown_driven.choice import MateEnd
+from wattfold.coordinator.policies.slowdown_driven.policy import SlowdownDriven
 
 SOCKETS = Topology(
     packages=(CpuSet.parse("0-3"), CpuSet.parse("4-7")),
@@ -26,7 +27,7 @@ def two_sockets(name: str, **fields: object) -> NodeView:
 
 
 def runs(name: str, place: str, low: int = 1, **fields: object) -> JobView:
-    """A job that has all it asked for, for the last 100 s of 1000."""
+    """A job with all requested cores, which has run for 100 s of 1000."""
     size = len(CpuSet.parse(place.partition(":")[2]))
     values: dict[str, object] = {"started_s": 0, "time_s": 1000, "done": 0.1, **fields}
     return job(name, low, size, current=held(name, place, total_s=1000), **values)  # type: ignore[arg-type]
@@ -58,10 +59,10 @@ def test_it_waits_where_that_ends_earlier() -> None:
     nearly = runs("a", "n0:0-7", time_s=105)
     waits = job("b", 1, 8, time_s=10)
     assert "b" in reasons(planned(at([nearly, waits])))
-    # As the authors' code has it: it shares all the same, if it ends inside its mate.
+    # As in the authors' code, it shares anyway if it ends before its mate.
     later = runs("a", "n0:0-7", time_s=111)
     assert "b" in reasons(planned(at([later, job("b", 1, 8, time_s=11)])))
-    shares = planned(at([later, job("b", 1, 8, time_s=11)]), benefit=False)
+    shares = planned(at([later, job("b", 1, 8, time_s=11)]), benefit=False, mate_end=MateEnd.AFTER)
     assert sizes(shares) == {"a": 4, "b": 4}
 
 
@@ -115,7 +116,7 @@ def test_cores_come_back_first_to_who_started_first() -> None:
     plan = planned(at([owner]))
     assert sizes(plan) == {"a": 8}
     assert cores(plan, "a") == "0-7"
-    # Its owner has ended: the guest gets the node.
+    # The owner has ended: the guest gets the node.
     guest = job(
         "b", 1, 8, time_s=10, started_s=95, current=held("b", "n0:4-7", total_s=20), done=0.25
     )
@@ -165,7 +166,7 @@ def test_sharing_keeps_the_budget() -> None:
 def test_on_many_nodes_fewer_that_wait_for_cores_are_looked_at(
     before: int, looked_at: bool
 ) -> None:
-    """20,000 nodes over all of them: 50 of those that wait on 400 nodes."""
+    """20,000 node comparisons in all: 50 waiting jobs on 400 nodes."""
     nodes = [node(f"n{at}", 8) for at in range(400)]
     running = [runs(f"r{at}", f"n{at}:0-7") for at in range(400)]
     rigid = [

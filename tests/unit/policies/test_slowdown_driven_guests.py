@@ -1,4 +1,4 @@
-"""Several guests of one mate, in the service: how many, how much of it, what comes back."""
+"""Several guests of one mate, in the service: their number, their share, and returned cores."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from unit.policies.snapshots import held, job, node, reasons, snapshot
 from unit.policies.test_slowdown_driven import runs as on_cores
 from unit.policies.test_slowdown_driven_nodes import at, cores, planned, runs, whole
 
-from wattfold.coordinator.core.job import Assignment, CoreSharing, JobKind, SizeUnit
-from wattfold.coordinator.core.plan import JobView
+from wattfold.coordinator.core.model.job import Assignment, CoreSharing, JobKind, SizeUnit
+from wattfold.coordinator.core.model.plan import JobView
 
 SHORT = {"resized_s": 50, "done": 0.5}
 
@@ -43,7 +43,7 @@ def test_no_more_guests_than_were_said() -> None:
 
 
 def test_a_guest_is_no_mate() -> None:
-    """Though it has fewer cores than it asked for, and others came after it."""
+    """A guest with fewer cores than requested is no mate, even for jobs that came after it."""
     seen = at([*lent(), whole("b", 1)], 1)
     plan = planned(seen, guests=9, sharing_factor=0.9)
     assert cores(plan)["g"] == {"n0": "6-7"}
@@ -57,7 +57,7 @@ def test_a_job_that_is_short_for_another_reason_lends_nothing() -> None:
 
 
 def test_who_has_all_that_its_kind_of_node_gives_is_not_short() -> None:
-    """Though it may have more cores, and a node of another kind has them."""
+    """Mate m accepts 8 cores and n0 has them, but m already has all cores of a node of its kind."""
     nodes = [node("n0", 8), node("n1", 4)]
     first = job("a", 8, 8, current=held("a", "n0:0-7", total_s=1000), started_s=0, time_s=1000)
     mate = job("m", 1, 8, current=held("m", "n1:0-3", total_s=1000), started_s=0, time_s=1000)
@@ -74,7 +74,7 @@ def test_cores_come_back_one_guest_at_a_time() -> None:
     assert cores(left) == {"a": {"n0": "0-3,6-7"}, "h": {"n0": "4-5"}}
     both = planned(at([replace(owner, current=owner_on("0-3"))], 1), guests=2)
     assert cores(both) == {"a": {"n0": "0-7"}}
-    # Their owner has ended: the first guest has all that is free.
+    # The owner has ended: the first guest gets all free cores.
     assert cores(planned(at([guest, later], 1), guests=2)) == {
         "g": {"n0": "0-3,6-7"},
         "h": {"n0": "4-5"},
@@ -97,7 +97,7 @@ def test_a_job_on_cores_has_several_guests_too() -> None:
 
 
 def crowd(seed: int) -> list[JobView]:
-    """Owners of nodes with some guests each, and many that wait."""
+    """Owners of nodes with some guests each, and many waiting jobs."""
     rng = random.Random(seed)
     jobs: list[JobView] = []
     for number in range(3):

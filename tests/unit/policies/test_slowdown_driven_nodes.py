@@ -1,4 +1,4 @@
-"""Slowdown-driven in the service for jobs on whole nodes: mates, cores, what comes back."""
+"""Slowdown-driven in the service for jobs on whole nodes: mates, lent and returned cores."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from unit.policies.snapshots import W, held, job, node, reasons, snapshot
 from unit.policies.test_slowdown_driven import two_sockets
 
 from wattfold.contract.ids import NodeId
-from wattfold.coordinator.core.job import CoreSharing, JobKind, ResizeMode, SizeUnit
-from wattfold.coordinator.core.plan import JobView, NodeView, Plan, Snapshot
-from wattfold.coordinator.core.queue import Queue
-from wattfold.coordinator.policies.rounds import Rounds
-from wattfold.coordinator.policies.slowdown_driven import SlowdownDriven
+from wattfold.coordinator.core.model.job import CoreSharing, JobKind, ResizeMode, SizeUnit
+from wattfold.coordinator.core.model.plan import JobView, NodeView, Plan, Snapshot
+from wattfold.coordinator.core.model.queue import Queue
+from wattfold.coordinator.policies.driver.rounds import Rounds
+from wattfold.coordinator.policies.slowdown_driven.policy import SlowdownDriven
 
 BOTH = CoreSharing.BOTH
 
@@ -24,7 +24,7 @@ def whole(name: str, nodes: int, **fields: object) -> JobView:
 
 
 def runs(name: str, *places: str, **fields: object) -> JobView:
-    """A job that has run for 100 s of 1000 on these nodes, ``n0`` for all of one of eight cores."""
+    """A job that has run for 100 s of 1000 on these nodes; ``n0`` means all cores of that node."""
     places = tuple(place if ":" in place else f"{place}:0-7" for place in places)
     given = replace(held(name, *places, total_s=1000), size=len(places))
     values: dict[str, object] = {"started_s": 0, "time_s": 1000, "done": 0.1, "submitted_s": 0}
@@ -58,10 +58,10 @@ def test_a_mate_shrinks_on_all_its_nodes_each_to_a_socket() -> None:
 def test_the_nodes_of_mates_add_up_to_those_asked_for() -> None:
     mates = [runs("a", "n0"), runs("c", "n1"), runs("d", "n2")]
     assert len(cores(planned(at([*mates, whole("b", 2)], 3)))["b"]) == 2
-    # Three mates of one node each are more than two.
+    # Three mates of one node each exceed the limit of two.
     assert "b" in reasons(planned(at([*mates, whole("b", 3)], 3)))
     assert len(cores(planned(at([*mates, whole("b", 3)], 3), mates=3))["b"]) == 3
-    # A mate of two nodes is no mate of a job of one.
+    # A mate of two nodes is no mate for a job of one node.
     assert "b" in reasons(planned(at([runs("a", "n0", "n1"), whole("b", 1)])))
 
 
@@ -123,7 +123,7 @@ def test_a_queue_has_a_factor_and_a_cut_off_of_its_own() -> None:
     assert all(cpus in ("0-1", "6-7", "4-5") for cpus in given.values()), given
     strict = replace(seen, queues=(Queue(name="careful", max_slowdown=1.001),))
     assert "b" in reasons(planned(strict))
-    # In place of the policy's, not beside it.
+    # The queue's value replaces the policy's value.
     free = replace(seen, queues=(Queue(name="careful", max_slowdown=0.0),))
     assert "b" in cores(planned(free, max_slowdown=1.001))
 
@@ -139,7 +139,7 @@ def test_cores_come_back_on_every_node_and_those_of_an_owner_that_ended_go_to_it
 
 
 def test_the_owner_comes_before_its_guest() -> None:
-    """A second mate has ended: its node goes to the guest, and nothing of the first one does."""
+    """A second mate has ended: its node goes to the guest, and no cores of the first mate do."""
     owner = runs("a", "n0:0-3", resized_s=50, done=0.5)
     guest = runs("b", "n0:4-7", "n1:4-7", started_s=95)
     given = cores(planned(at([owner, guest])))
@@ -176,7 +176,7 @@ def test_a_shared_node_is_charged_as_one_job_that_has_it() -> None:
 
 
 def test_nothing_moves_of_a_job_with_a_node_out_of_reach() -> None:
-    """Its guest has ended, and another one may not come."""
+    """Its guest has ended, but the node is unreachable, so no other guest may start."""
     shared = runs("a", "n0:0-3", "n9:0-3", resized_s=50, done=0.5, movable=False)
     plan = planned(at([shared, whole("b", 2), whole("c", 1)]))
     assert cores(plan)["a"] == {"n0": "0-3", "n9": "0-3"}
@@ -218,12 +218,12 @@ def test_mates_are_neighbours_where_that_is_asked_for() -> None:
 
 
 def test_a_job_that_would_gain_too_little_waits() -> None:
-    """It would end 90 s sooner, nine times what it asks for."""
+    """It would end 90 s sooner, nine times its requested time."""
     mate = runs("a", "n0", time_s=200, done=0.5)
     seen = at([mate, whole("b", 1)], 1)
     assert "b" in cores(planned(seen, least_gain=8.9))
     assert "b" in reasons(planned(seen, least_gain=9.1))
-    # Who need not gain is held to no gain.
+    # The minimum gain applies only with `benefit`.
     assert "b" in cores(planned(seen, least_gain=9.1, benefit=False))
 
 

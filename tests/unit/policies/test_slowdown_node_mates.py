@@ -1,24 +1,24 @@
-"""Mates of a job on cores of one node: who is chosen among equals."""
+"""Mates of a job on cores of one node: the choice among equals."""
 
 from __future__ import annotations
 
-from wattfold.coordinator.policies.slowdown_driven_choice import (
+from wattfold.coordinator.policies.slowdown_driven.choice import (
     Guest,
-    Limits,
+    MateLimits,
     NodeLender,
     NodePick,
     select_on_node,
 )
 
 GUEST = Guest(nodes=1, asked=100, cores=2, least=1)
-ONE = Limits(mates=1)
+ONE = MateLimits(mates=1)
 
 
 def lender(job: int, *, waited: int = 0, lends: int = 2) -> NodeLender:
     return NodeLender(job=job, cores=4, waited=waited, asked=1000, ends=5000, lends=lends)
 
 
-def chosen(lenders: list[NodeLender], free: int = 0, limits: Limits = ONE) -> NodePick:
+def chosen(lenders: list[NodeLender], free: int = 0, limits: MateLimits = ONE) -> NodePick:
     pick = select_on_node(GUEST, lenders, free, 0, limits)
     assert pick is not None
     return pick

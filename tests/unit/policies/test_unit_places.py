@@ -1,4 +1,4 @@
-"""Which nodes units go to."""
+"""Selection of nodes for units."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wattfold.coordinator.core.spread import Spread
-from wattfold.coordinator.policies.unit_places import Fit, chosen, in_turn
+from wattfold.coordinator.core.model.spread import Spread
+from wattfold.coordinator.policies.placement.unit_places import Fit, chosen, in_turn
 
 
 def fits(*units: int) -> list[Fit]:
-    """Nodes with room for so many units and nothing beside."""
+    """Nodes with room for exactly these numbers of units."""
     return [Fit(count, count, at) for at, count in enumerate(units)]
 
 

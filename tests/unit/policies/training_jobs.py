@@ -1,4 +1,4 @@
-"""Nodes with GPUs and training jobs to plan with, in watts, seconds and euros."""
+"""Nodes with GPUs and training jobs for policies, in watts, seconds and euros."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from unit.policies.snapshots import S, W, job, node
 
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import JobId, NodeId, ZoneName
-from wattfold.coordinator.core.charge import fixed_uw
-from wattfold.coordinator.core.job import Assignment, JobKind, ResizeMode, Share, SizeUnit
-from wattfold.coordinator.core.levels import Levels
-from wattfold.coordinator.core.node import Zone, ZoneKind
-from wattfold.coordinator.core.plan import JobView, NodeView
-from wattfold.coordinator.core.spread import Spread
+from wattfold.coordinator.core.model.job import Assignment, JobKind, ResizeMode, Share, SizeUnit
+from wattfold.coordinator.core.model.levels import Levels
+from wattfold.coordinator.core.model.node import Zone, ZoneKind
+from wattfold.coordinator.core.model.plan import JobView, NodeView
+from wattfold.coordinator.core.model.spread import Spread
+from wattfold.coordinator.core.power.charge import fixed_uw
 from wattfold.coordinator.models.gpu_curve import GpuCurve
 from wattfold.coordinator.models.training import EpochTime, Training
 
@@ -24,7 +24,7 @@ V100 = GpuCurve(static_w=40, full_w=240, knee=0.84, beta=0.25)
 def gpu_node(
     name: str, model: str = "V100", gpus: int = 2, *, tdp_w: int = 250, **fields: Any
 ) -> NodeView:
-    """A node of 8 cores with GPUs of a model, each with a zone that can be capped."""
+    """A node of 8 cores with GPUs of one model, each with a zone that accepts caps."""
     view = node(name, 8, gpus=gpus, **fields)
     zones = tuple(
         Zone(
@@ -52,7 +52,7 @@ def training(
     high: int = 4,
     **fields: Any,
 ) -> JobView:
-    """A job of so many epochs; ``seconds`` of all of them by model and number of GPUs."""
+    """A training job. ``seconds`` is its whole run time by GPU model and number of GPUs."""
     made = job(
         name,
         low,
@@ -84,7 +84,7 @@ def runs(
     preemptable: bool = True,
     level_w: float = 0,
 ) -> JobView:
-    """The job at work on some GPUs of a node, of which it has as many cores."""
+    """The running job on some GPUs of a node, with as many cores as GPUs."""
     share = Share(node_id=NodeId(place), cpus=CpuSet.of([int(gpu) for gpu in gpus]), gpus=gpus)
     given = Assignment(
         job_id=JobId(view.job_id),

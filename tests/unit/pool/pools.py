@@ -8,20 +8,20 @@ from dataclasses import replace
 import numpy as np
 
 from wattfold.coordinator.models.pass_model import APPLICATIONS, PassProfile
-from wattfold.coordinator.policies.scheduler import Decision, Jobs, Site
-from wattfold.coordinator.simulation.pool.jobs import JobTable
-from wattfold.coordinator.simulation.pool.machine import Machine
+from wattfold.coordinator.policies.port import Decision, JobInformation, Site
+from wattfold.simulator.engine.jobs import JobTable
+from wattfold.simulator.engine.machine import Machine
 
 S = 1_000_000_000
 W = 1_000_000
 MACHINE = Machine.of_watts(10, base_w=20, dram_w=10, cap_w_min=20, cap_w_max=60, idle_w=0)
 
 Row = tuple[float, int, float]
-"""Submission, nodes, run time (s)."""
+"""Submission (s), nodes, run time (s)."""
 
 
 def table(*rows: Row, estimates: Sequence[float] = (), app: str = "") -> JobTable:
-    """Jobs numbered from 1."""
+    """Job table, with jobs numbered from 1."""
     count = len(rows)
     size = np.array([row[1] for row in rows], dtype=np.int64)
     run_ns = np.array([round(row[2] * S) for row in rows], dtype=np.int64)
@@ -46,7 +46,7 @@ def table(*rows: Row, estimates: Sequence[float] = (), app: str = "") -> JobTabl
 
 
 class Script:
-    """A scheduler that does what it was told, at the times it was told."""
+    """Scheduler that makes given decisions at given times."""
 
     name = "script"
     each_event = False
@@ -55,13 +55,13 @@ class Script:
     def __init__(self, *steps: tuple[float, Sequence[Decision]]) -> None:
         self._steps = [(round(at * S), list(decisions)) for at, decisions in steps]
         self.seen: list[tuple[int, int]] = []
-        self.jobs: Jobs | None = None
+        self.jobs: JobInformation | None = None
 
     @property
     def revisit_ns(self) -> int:
         return self._steps[0][0] if self._steps else 0
 
-    def attach(self, jobs: Jobs) -> None:
+    def attach(self, jobs: JobInformation) -> None:
         self.jobs = jobs
 
     def site(self, site: Site) -> None:

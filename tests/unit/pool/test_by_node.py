@@ -1,4 +1,4 @@
-"""Jobs on parts of numbered nodes: speeds, watts and joules of small cases worked out by hand."""
+"""Jobs on parts of numbered nodes: speeds, watts and joules of small cases, computed by hand."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ import numpy as np
 import pytest
 from unit.pool.pools import S, W, table
 
-from wattfold.coordinator.policies.easy import EasyScheduler
-from wattfold.coordinator.policies.node_parts import NodeJobs, Parts
-from wattfold.coordinator.policies.scheduler import Decision, Site
-from wattfold.coordinator.simulation.pool.budget import Budget, BudgetStep
-from wattfold.coordinator.simulation.pool.engine import PoolSimulation, SimulationError, simulate
-from wattfold.coordinator.simulation.pool.jobs import JobTable, UnitColumns
-from wattfold.coordinator.simulation.pool.machine import Machine
-from wattfold.coordinator.simulation.pool.node_machine import NodeClass, NodeMachine
-from wattfold.coordinator.simulation.pool.record import RunRecord
-from wattfold.coordinator.simulation.pool.run_times import RunTimeModel
+from wattfold.coordinator.policies.backfill.easy import EasyScheduler
+from wattfold.coordinator.policies.backfill.node_parts import NodeJobInformation, Parts
+from wattfold.coordinator.policies.port import Decision, Site
+from wattfold.simulator.engine.budget import BudgetSchedule, BudgetStep
+from wattfold.simulator.engine.engine import PoolSimulation, SimulationError, simulate
+from wattfold.simulator.engine.jobs import JobTable, UnitColumns
+from wattfold.simulator.engine.machine import Machine
+from wattfold.simulator.engine.node_machine import NodeClass, NodeMachine
+from wattfold.simulator.engine.record import RunRecord
+from wattfold.simulator.engine.run_times import RunTimeModel
 
 FULL_W = 60 * W
 Step = tuple[float, Sequence[Decision | Parts]]
 
 
 def nodes(count: int, cores: int, **more) -> NodeClass:
-    """10 W beside packages of 20..60 W; an idle node is charged 30 W."""
+    """Nodes with 10 W base power and packages of 20..60 W; an idle node is charged 30 W."""
     name = more.pop("name", f"c{cores}")
     return NodeClass.of_watts(
         name, count, cores, base_w=8, dram_w=2, cap_w_min=20, cap_w_max=60, **more
@@ -37,13 +37,15 @@ def machine(*classes: NodeClass) -> NodeMachine:
 
 
 class Told:
-    """Does what it was told at its times, and looks at the nodes when it is asked."""
+    """Scheduler that makes given decisions at given times and records the nodes each time."""
 
     name = "told"
     each_event = False
     solver_ns: Sequence[int] = ()
 
-    def __init__(self, *steps: Step, look: Callable[[NodeJobs], None] | None = None) -> None:
+    def __init__(
+        self, *steps: Step, look: Callable[[NodeJobInformation], None] | None = None
+    ) -> None:
         self._steps = [(round(at * S), list(decisions)) for at, decisions in steps]
         self._look = look
 
@@ -51,7 +53,7 @@ class Told:
     def revisit_ns(self) -> int:
         return self._steps[0][0] if self._steps else 0
 
-    def attach(self, jobs: NodeJobs) -> None:
+    def attach(self, jobs: NodeJobInformation) -> None:
         self.jobs = jobs
 
     def site(self, site: Site) -> None: ...
@@ -71,7 +73,7 @@ class Told:
 
 def run(jobs: JobTable, *steps: Step, on: NodeMachine | None = None, **options) -> RunRecord:
     on = on or machine()
-    budget = options.pop("budget", Budget.constant(on.full_uw))
+    budget = options.pop("budget", BudgetSchedule.constant(on.full_uw))
     return simulate(jobs, on, Told(*steps), budget, **options)
 
 
@@ -87,9 +89,9 @@ def test_two_jobs_share_a_node_and_the_one_that_stays_gets_its_cores_back():
         (20, [Parts(0, [0, 1], 4, FULL_W), Parts(1, [0, 1], 4, FULL_W)]),
         (80, [Parts(1, [0, 1], 2, FULL_W), Parts(0, [0, 1], 6, FULL_W)]),
     )
-    # The first: 20 s whole, 60 s at half, the 50 s left at three quarters.
+    # The first: 20 s on all cores, 60 s on half, and the remaining 50 s on three quarters.
     assert ends(record)[0] == pytest.approx(80 + 50 / 0.75)
-    # The other: 60 s at half, then a quarter, as nobody gives it more: 70 s of work left.
+    # The other: 60 s on half, then a quarter, as the script adds no cores: 70 s of work remain.
     assert ends(record)[1] == pytest.approx(80 + 70 / 0.25)
     assert record.columns.resizes.tolist() == [2, 1]
     assert record.series.nodes_busy.max() == 2
@@ -100,7 +102,7 @@ def test_two_jobs_share_a_node_and_the_one_that_stays_gets_its_cores_back():
     [(RunTimeModel.IDEAL, 100 * 16 / 12), (RunTimeModel.WORST_CASE, 100 * 16 / 8)],
 )
 def test_the_worst_case_follows_the_node_with_least(model: RunTimeModel, wanted_s: float):
-    """Eq. 5: 12 of 16 cores. Eq. 6: 2 nodes of 4, the least, of 16."""
+    """Eq. 5: 12 of 16 cores. Eq. 6: the minimum of 4 on each of 2 nodes, of 16."""
     record = run(table((0, 2, 100)), (0, [Parts(0, [0, 1], [8, 4], FULL_W)]), model=model)
     assert ends(record) == [pytest.approx(wanted_s)]
 
@@ -121,14 +123,14 @@ def test_power_goes_by_share_and_class():
         (0, [Parts(0, [0, 2], [2, 1], FULL_W), Parts(1, [0], 4, 40 * W)]),
         on=on,
     )
-    # 2/8 of 60 - 20 beside an idle node of 30 W, 1/4 of 70 where idle nodes cost nothing, and
-    # 4/8 of 40 - 20; the four idle nodes are charged 2 x 30.
+    # 2/8 of 60 - 20 on a node whose idle power of 30 W is charged separately, 1/4 of 70 where idle
+    # nodes cost nothing, and 4/8 of 40 - 20; the four idle nodes are charged 2 x 30.
     shares = [10 * W + 17_500_000, 10 * W]
     assert record.series.committed_uw[0] == 60 * W + sum(shares)
-    # Its part of the idle charge is its own too: 2/8 of 30 W.
+    # The job also pays its part of the idle charge: 2/8 of 30 W.
     assert record.columns.energy_uj[0] == (shares[0] + 7_500_000) * 400
     assert record.columns.energy_uj[1] == (shares[1] + 15 * W) * 100
-    # 1/4 of a node each on two nodes for 400 s, half of one for 100 s.
+    # 1/4 of each of two nodes for 400 s, and half of a node for 100 s.
     assert record.columns.node_ns.tolist() == [200 * S, 50 * S]
 
 
@@ -147,22 +149,22 @@ def test_nodes_can_be_given_up_and_gained_while_a_job_runs():
 def test_a_lower_budget_scales_the_caps_of_shared_nodes():
     jobs = table((0, 1, 100), (0, 1, 100))
     on = machine(nodes(2, 8))
-    budget = Budget(
+    budget = BudgetSchedule(
         steps=(BudgetStep(at_ns=0, budget_uw=140 * W), BudgetStep(at_ns=10 * S, budget_uw=80 * W))
     )
     record = run(
         jobs, (0, [Parts(0, [0], 4, FULL_W), Parts(1, [0], 4, FULL_W)]), on=on, budget=budget
     )
-    # 60 W idle leave 20 W for the 40 W decided: half of what is above the floor.
+    # 60 W idle leave 20 W for the planned 40 W, so power above the floor is halved.
     assert record.series.committed_uw[:2].tolist() == [100 * W, 80 * W]
 
 
 def test_unlike_floors_scale_to_what_fits():
-    """Where power does not follow caps in a straight line a part is sought that fits."""
+    """If power is not linear in caps, the largest feasible fraction is searched for."""
     on = machine(nodes(1, 8), nodes(1, 8, name="other", idle_w=0))
     other = replace(on.classes[1], cap_uw_min=50 * W, idle_uw=0)
     on = NodeMachine(classes=(on.classes[0], other))
-    budget = Budget(
+    budget = BudgetSchedule(
         steps=(BudgetStep(at_ns=0, budget_uw=140 * W), BudgetStep(at_ns=10 * S, budget_uw=110 * W))
     )
     record = run(table((0, 2, 100)), (0, [Parts(0, [0, 1], 8, FULL_W)]), on=on, budget=budget)
@@ -216,12 +218,12 @@ def test_units_take_memory_and_gpus_of_the_nodes_they_are_on():
     jobs = replace(table((0, 2, 10), (0, 1, 10)), units=units(2, 2, memory=30, gpus=1))
     seen: list[tuple[bool, ...]] = []
 
-    def look(known: NodeJobs) -> None:
+    def look(known: NodeJobInformation) -> None:
         seen.append((known.has_room(1, 0, 2), known.has_room(1, 1, 2), known.suits(1, 1)))
 
     steps = ((0, [Parts(0, [0], 4, FULL_W)]), (10, [Parts(1, [0], 2, FULL_W)]))
     told = Told(*steps, look=look)
-    record = simulate(jobs, on, told, Budget.constant(on.full_uw))
+    record = simulate(jobs, on, told, BudgetSchedule.constant(on.full_uw))
     assert record.columns.first_size.tolist() == [2, 1]
     assert seen[0] == (True, False, False)
     with pytest.raises(SimulationError, match="1 GPUs more"):
@@ -233,24 +235,27 @@ def test_units_take_memory_and_gpus_of_the_nodes_they_are_on():
 def test_a_job_that_no_empty_machine_holds_is_refused_before_the_run():
     on = machine(nodes(2, 8, features=("fast",)), nodes(2, 4))
     fits = replace(table((0, 2, 10)), units=units(1, 8, features=("fast",)))
-    PoolSimulation(fits, on, Told(), Budget.constant(on.full_uw))
+    PoolSimulation(fits, on, Told(), BudgetSchedule.constant(on.full_uw))
     large = replace(table((0, 3, 10)), units=units(1, 8, features=("fast",)))
     with pytest.raises(ValueError, match="holds 2"):
-        PoolSimulation(large, on, Told(), Budget.constant(on.full_uw))
+        PoolSimulation(large, on, Told(), BudgetSchedule.constant(on.full_uw))
 
 
 def test_counting_gives_the_same_by_node_as_on_a_counted_pool():
     jobs = table(*[(k % 977, 1 + k % 10, 5 + k % 71) for k in range(2000)])
     counted = Machine.of_watts(10, base_w=8, dram_w=2, cap_w_min=20, cap_w_max=60)
     records = [
-        simulate(jobs, on, EasyScheduler(), Budget.constant(700 * W))
+        simulate(jobs, on, EasyScheduler(), BudgetSchedule.constant(700 * W))
         for on in (counted, machine(nodes(10, 6)))
     ]
     same_record(*records)
 
 
 def same_record(one: RunRecord, other: RunRecord) -> None:
-    """All that both have: counted nodes have no cores, nor attempts unless they are asked for."""
+    """Compare all fields that both records have.
+
+    Counted nodes have no cores, and attempts only on request.
+    """
     compared = 0
     for part in ("columns", "series"):
         values, others = getattr(one, part), getattr(other, part)
@@ -274,5 +279,9 @@ def test_nodes_with_names_are_charged_no_restarts() -> None:
     said = "only where whole identical nodes are counted, not under"
     with pytest.raises(ValueError, match=said):
         simulate(
-            table((0, 1, 10)), machine(), Told(), Budget.constant(machine().full_uw), restart_ns=S
+            table((0, 1, 10)),
+            machine(),
+            Told(),
+            BudgetSchedule.constant(machine().full_uw),
+            restart_ns=S,
         )

@@ -10,12 +10,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from wattfold.coordinator.policies.easy import EasyScheduler
-from wattfold.coordinator.simulation.pool.budget import Budget
-from wattfold.coordinator.simulation.pool.engine import simulate
-from wattfold.coordinator.simulation.pool.jobs import job_table
-from wattfold.coordinator.simulation.pool.machine import Machine
-from wattfold.coordinator.simulation.workloads.swf_reader import read_swf
+from wattfold.coordinator.policies.backfill.easy import EasyScheduler
+from wattfold.simulator.engine.budget import BudgetSchedule
+from wattfold.simulator.engine.engine import simulate
+from wattfold.simulator.engine.jobs import job_table
+from wattfold.simulator.engine.machine import Machine
+from wattfold.simulator.workloads.swf_reader import read_swf
 
 ROOT = Path(os.environ.get("WATTFOLD_WORKLOADS", ""))
 
@@ -30,7 +30,7 @@ ROOT = Path(os.environ.get("WATTFOLD_WORKLOADS", ""))
 def test_every_start_agrees(log: str, nodes: int, jobs: int):
     table = job_table(read_swf(ROOT / "workloads" / f"{log}.swf.gz").workload)
     machine = Machine.of_watts(nodes)
-    record = simulate(table, machine, EasyScheduler(), Budget.constant(machine.full_uw))
+    record = simulate(table, machine, EasyScheduler(), BudgetSchedule.constant(machine.full_uw))
     with gzip.open(ROOT / "easy_reference" / f"{log}.csv.gz", "rt") as stream:
         expected = {int(row["job_id"]): int(row["start"]) for row in csv.DictReader(stream)}
     wanted = np.array([expected[job_id] for job_id in table.job_ids.tolist()])

@@ -1,4 +1,4 @@
-"""The pool engine: times, nodes, watts and joules of small cases worked out by hand."""
+"""The pool engine: times, nodes, watts and joules of small cases, computed by hand."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 from unit.pool.pools import MACHINE, S, Script, W, table
 
-from wattfold.coordinator.policies.easy import EasyScheduler
-from wattfold.coordinator.simulation.pool.budget import Budget, BudgetStep
-from wattfold.coordinator.simulation.pool.engine import PoolSimulation, SimulationError, simulate
-from wattfold.coordinator.simulation.pool.machine import Machine
-from wattfold.coordinator.simulation.pool.record import RunRecord
+from wattfold.coordinator.policies.backfill.easy import EasyScheduler
+from wattfold.simulator.engine.budget import BudgetSchedule, BudgetStep
+from wattfold.simulator.engine.engine import PoolSimulation, SimulationError, simulate
+from wattfold.simulator.engine.machine import Machine
+from wattfold.simulator.engine.record import RunRecord
 
-FULL = Budget.constant(MACHINE.full_uw)
+FULL = BudgetSchedule.constant(MACHINE.full_uw)
 
 
 def seconds(values: np.ndarray) -> list[float]:
@@ -38,15 +38,15 @@ def test_without_backfilling_order_is_kept():
 
 
 def test_a_job_that_ends_in_the_instant_of_a_start_gives_its_nodes():
-    """Two that end together: the first end starts a job that needs the nodes of both."""
+    """Two jobs end together. The first end starts a job that needs the nodes of both."""
     jobs = table((0, 5, 10), (0, 5, 10), (1, 10, 5))
     assert seconds(easy(jobs).columns.start_ns) == [0, 0, 10]
 
 
 def test_power_limits_the_nodes_in_use():
-    # 90 W a node at full cap: 500 W feed five.
+    # 90 W per node at full cap: 500 W feed five nodes.
     jobs = table((0, 5, 10), (0, 1, 10))
-    record = easy(jobs, budget=Budget.constant(500 * W))
+    record = easy(jobs, budget=BudgetSchedule.constant(500 * W))
     assert seconds(record.columns.start_ns) == [0, 10]
     assert record.peak_committed_uw == 450 * W
     assert record.over_budget_ns == 0
@@ -54,7 +54,7 @@ def test_power_limits_the_nodes_in_use():
 
 def test_energy_is_power_times_time():
     machine = Machine.of_watts(4, base_w=20, dram_w=10, cap_w_min=20, cap_w_max=60, idle_w=15)
-    record = easy(table((0, 2, 10), (20, 1, 10)), machine, Budget.constant(machine.full_uw))
+    record = easy(table((0, 2, 10), (20, 1, 10)), machine, BudgetSchedule.constant(machine.full_uw))
     # 2 x 90 + 2 x 15 for 10 s, 4 x 15 for 10 s, 90 + 3 x 15 for 10 s
     assert record.energy_uj == (2100 + 600 + 1350) * W
     assert record.columns.energy_uj.tolist() == [1800 * W, 900 * W]
@@ -75,11 +75,11 @@ def test_a_resize_changes_speed_and_costs_what_it_is_said_to():
     jobs = table((0, 4, 100), app="LeanMD")
     free = Script((0, [(0, 4, 60 * W)]), (50, [(0, 2, 60 * W)]))
     without = simulate(jobs, MACHINE, free, FULL, resize_costs=False)
-    # Half the work is left, at half the speed.
+    # Half of the work remains, at half the speed.
     assert seconds(without.columns.end_ns)[0] == pytest.approx(150, rel=1e-6)
     charged = Script((0, [(0, 4, 60 * W)]), (50, [(0, 2, 60 * W)]))
     record = simulate(jobs, MACHINE, charged, FULL)
-    # Two of four nodes give up half of its 2048 MB through the bisection of the two that stay.
+    # Two of four nodes transfer half of its 2048 MB through the bisection of the two that stay.
     moved_s = 2 * (2048.0 / 2) / (2 * 425.0 * 2 ** (2 / 3))
     assert record.columns.stalled_ns[0] / S == pytest.approx(moved_s, rel=1e-6)
     assert seconds(record.columns.end_ns)[0] == pytest.approx(150 + moved_s, rel=1e-6)
@@ -95,7 +95,7 @@ def test_a_restart_costs_each_job_its_time_and_no_links():
     assert record.columns.stalled_ns.tolist() == [75 * S, 75 * S]
     # Half the work at half the speed; three quarters at five quarters of it.
     assert seconds(record.columns.end_ns) == pytest.approx([150 + 75, 50 + 75 + 120], rel=1e-6)
-    # Whoever asks may reckon with it.
+    # A scheduler that asks can include this cost.
     assert script.jobs is not None
     assert script.jobs.ask(0).resize_s == 75.0
     free = simulate(jobs, MACHINE, Script(*steps), FULL, restart_ns=0)
@@ -133,11 +133,11 @@ def test_a_lower_budget_scales_the_caps_and_a_higher_one_restores_them():
     jobs = table((0, 4, 100), app="LeanMD")
     machine = Machine.of_watts(4, base_w=20, dram_w=10, cap_w_min=20, cap_w_max=60, idle_w=0)
     steps = ((0, 4 * 90), (10, 4 * 60), (20, 4 * 90))
-    budget = Budget(steps=tuple(BudgetStep(at_ns=t * S, budget_uw=w * W) for t, w in steps))
+    budget = BudgetSchedule(steps=tuple(BudgetStep(at_ns=t * S, budget_uw=w * W) for t, w in steps))
     record = simulate(jobs, machine, Script((0, [(0, 4, 60 * W)])), budget)
     assert record.series.committed_uw.tolist()[:3] == [360 * W, 240 * W, 360 * W]
     assert record.over_budget_ns == 0
-    # Ten seconds at 30 W, where it does 0.6 of the work.
+    # Ten seconds at 30 W, in which it does 0.6 of the work.
     assert seconds(record.columns.end_ns)[0] == pytest.approx(104, rel=1e-3)
 
 
@@ -145,9 +145,9 @@ def test_budgets_that_cannot_be_kept_are_refused_before_the_run():
     jobs = table((0, 4, 100), app="LeanMD")
     steps = (BudgetStep(at_ns=0, budget_uw=900 * W), BudgetStep(at_ns=S, budget_uw=100 * W))
     with pytest.raises(ValueError, match="500 W that 10 nodes need when all of them run"):
-        simulate(jobs, MACHINE, Script(), Budget(steps=steps))
+        simulate(jobs, MACHINE, Script(), BudgetSchedule(steps=steps))
     with pytest.raises(ValueError, match="budget of 40 W is below the 50 W"):
-        simulate(jobs, MACHINE, Script(), Budget.constant(40 * W))
+        simulate(jobs, MACHINE, Script(), BudgetSchedule.constant(40 * W))
 
 
 def test_jobs_larger_than_the_machine_are_refused_by_name():
@@ -169,7 +169,10 @@ def test_a_scheduler_that_forgets_jobs_is_caught():
 
 def test_a_scheduler_above_the_budget_has_its_caps_scaled():
     record = simulate(
-        table((0, 10, 10)), MACHINE, Script((0, [(0, 10, 60 * W)])), Budget.constant(800 * W)
+        table((0, 10, 10)),
+        MACHINE,
+        Script((0, [(0, 10, 60 * W)])),
+        BudgetSchedule.constant(800 * W),
     )
     assert record.peak_committed_uw <= 800 * W
     assert record.over_budget_ns == 0

@@ -1,4 +1,4 @@
-"""Schedulers of pools that plan with predictions: what starts, what is learnt, what a limit is."""
+"""Pool schedulers that plan with predictions: starts, learning, and time limits."""
 
 from __future__ import annotations
 
@@ -10,42 +10,42 @@ import pytest
 from unit.pool.pools import MACHINE, Row, S, table
 from unit.runs.sample_runs import case, contents
 
-from wattfold.coordinator.policies.easy import EasyScheduler
-from wattfold.coordinator.simulation.pool.budget import Budget
-from wattfold.coordinator.simulation.pool.engine import Turn, simulate
-from wattfold.coordinator.simulation.pool.foretelling import ForetellingScheduler
-from wattfold.coordinator.simulation.pool.jobs import JobTable
-from wattfold.coordinator.simulation.pool.uniform_scheduler import UniformScheduler
-from wattfold.coordinator.simulation.runs.execute import execute
+from wattfold.coordinator.policies.backfill.easy import EasyScheduler
+from wattfold.simulator.engine.budget import BudgetSchedule
+from wattfold.simulator.engine.engine import Turn, simulate
+from wattfold.simulator.engine.jobs import JobTable
+from wattfold.simulator.engine.predicting_scheduler import PredictingScheduler
+from wattfold.simulator.engine.uniform_scheduler import UniformScheduler
+from wattfold.simulator.runs.execute import execute
 
-ENOUGH = Budget.constant(MACHINE.full_uw)
+ENOUGH = BudgetSchedule.constant(MACHINE.full_uw)
 PAST: tuple[Row, ...] = ((0, 1, 100), (200, 1, 100))
-"""Two runs of the user that show 100 s, whatever they asked for."""
+"""Two runs of the user that took 100 s."""
 
 
 def jobs(*rows: Row, estimates: list[float]) -> JobTable:
-    """After `PAST`, all of one user and application."""
+    """Jobs after `PAST`, all of one user and application."""
     return table(*PAST, *rows, estimates=[100.0, 100.0, *estimates])
 
 
 def starts_s(of: JobTable, method: str = "last-two", inner: EasyScheduler | None = None):
     scheduler = inner or EasyScheduler()
     if method != "user":
-        scheduler = ForetellingScheduler(of, scheduler, method)
+        scheduler = PredictingScheduler(of, scheduler, method)
     record = simulate(of, MACHINE, scheduler, ENOUGH)
     return (record.columns.start_ns[2:] // S).tolist()
 
 
 def test_a_job_fills_a_hole_that_its_request_would_not_fit() -> None:
-    """8 nodes for 400 s; all 10 next; 2 nodes for an hour by its word, for 100 s by what it did."""
+    """8 nodes for 400 s, then all 10, then 2 nodes: request of an hour, prediction of 100 s."""
     of = jobs((1000, 8, 400), (1001, 10, 50), (1002, 2, 100), estimates=[400, 50, 3600])
     assert starts_s(of, "user") == [1000, 1400, 1450]
-    # By the past the first ends after 100 s; there is room only when it was given more twice.
+    # By prediction the first job ends after 100 s; room appears only after two extensions.
     assert starts_s(of, "last-two") == [1000, 1400, 1160]
 
 
 def test_a_run_beyond_its_prediction_keeps_its_nodes_and_is_given_more_in_steps() -> None:
-    """The first runs on at 1100 s and is given a minute, and at 1160 s all it asked for."""
+    """The first job is extended by a minute at 1100 s, and to its full request at 1160 s."""
     of = jobs((1000, 8, 1000), (1001, 10, 50), (1103, 2, 90), estimates=[2000, 50, 90])
     starts = starts_s(of)
     assert starts == [1000, 2000, 1160], "at its second step room for 90 s is seen"
@@ -54,7 +54,7 @@ def test_a_run_beyond_its_prediction_keeps_its_nodes_and_is_given_more_in_steps(
 
 def test_no_job_is_ended_by_its_prediction() -> None:
     of = jobs((1000, 8, 5000), estimates=[9000])
-    record = simulate(of, MACHINE, ForetellingScheduler(of, EasyScheduler(), "last-two"), ENOUGH)
+    record = simulate(of, MACHINE, PredictingScheduler(of, EasyScheduler(), "last-two"), ENOUGH)
     assert record.columns.end_ns[2] == 6000 * S
 
 
@@ -63,21 +63,21 @@ def test_what_users_ask_for_stays_the_limit() -> None:
         jobs((1000, 8, 5000), estimates=[3000]),
         limit_ns=np.array([100 * S, 100 * S, 3000 * S]),
     )
-    record = simulate(of, MACHINE, ForetellingScheduler(of, EasyScheduler(), "last-two"), ENOUGH)
+    record = simulate(of, MACHINE, PredictingScheduler(of, EasyScheduler(), "last-two"), ENOUGH)
     assert record.columns.end_ns[2] == 4000 * S
 
 
 def test_nothing_is_learnt_of_a_job_that_comes_back() -> None:
     of = jobs((1000, 8, 400), estimates=[3600])
-    scheduler = ForetellingScheduler(of, EasyScheduler(), "last-two")
+    scheduler = PredictingScheduler(of, EasyScheduler(), "last-two")
 
     class Known:
         def foretell(self, job: int, estimate_ns: int) -> None: ...
 
         def ask(self, job: int):
-            from wattfold.coordinator.policies.scheduler import Ask
+            from wattfold.coordinator.policies.port import SizeRequest
 
-            return Ask(1, 1, 1.0, 0)
+            return SizeRequest(1, 1, 1.0, 0)
 
         def estimate_ns(self, job: int, size: int, cap_uw: int) -> int:
             return 100 * S
@@ -127,7 +127,7 @@ def test_a_stopped_run_ends_with_the_bytes_of_one_that_was_not(
 
 
 def test_a_run_by_users_words_is_the_run_it_was(tmp_path: Path) -> None:
-    """Files of earlier runs stay valid: what a run is does not name what it does not use."""
+    """Files of earlier runs stay valid, because the identity of a run omits unused settings."""
     assert "predict" not in case("easy", tmp_path).identity()
     assert replace(case("easy", tmp_path), predict="regression").identity()["predict"]
 
@@ -139,4 +139,4 @@ def test_parm_on_counted_nodes_has_no_use_for_it(tmp_path: Path) -> None:
 
 def test_a_predictor_that_is_none_is_refused() -> None:
     with pytest.raises(ValueError, match="choose one of last-two, regression"):
-        ForetellingScheduler(table((0, 1, 1)), EasyScheduler(), "user")
+        PredictingScheduler(table((0, 1, 1)), EasyScheduler(), "user")

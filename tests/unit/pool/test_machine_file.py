@@ -1,4 +1,4 @@
-"""Machines from TOML files: what is read, and how what is wrong is told."""
+"""Machines from TOML files: accepted keys and error messages."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from wattfold.coordinator.core.amounts import GIB
-from wattfold.coordinator.simulation.pool.machine_file import read_machine
+from wattfold.coordinator.core.model.amounts import GIB
+from wattfold.simulator.engine.machine_file import read_machine
 
 GOOD = """
 [[class]]

@@ -1,4 +1,4 @@
-"""Policies of the service on nodes of several classes, through the pool's own driver."""
+"""Policies of the service on nodes of several classes, through the scheduler of the pool."""
 
 from __future__ import annotations
 
@@ -9,28 +9,28 @@ import pytest
 from unit.pool.pools import S, W, table
 from unit.pool.test_by_node import machine, nodes
 
-from wattfold.coordinator.core.job import Assignment, Share
-from wattfold.coordinator.core.plan import Plan, Policy, Preemption, Snapshot
-from wattfold.coordinator.core.queue import NO_WAITS, Waits
+from wattfold.coordinator.core.model.job import Assignment, Share
+from wattfold.coordinator.core.model.plan import Plan, Policy, Preemption, Snapshot
+from wattfold.coordinator.core.model.queue import NO_WAITS, Waits
 from wattfold.coordinator.policies import registry
-from wattfold.coordinator.policies.constraint import Constraint
-from wattfold.coordinator.policies.easy_uniform import EasyUniform
-from wattfold.coordinator.policies.fifo_easy import FifoEasy
-from wattfold.coordinator.simulation.pool.budget import Budget, BudgetStep
-from wattfold.coordinator.simulation.pool.engine import simulate
-from wattfold.coordinator.simulation.pool.jobs import JobTable, UnitColumns, WaitColumns
-from wattfold.coordinator.simulation.pool.named_scheduler import NamedPolicyScheduler
-from wattfold.coordinator.simulation.pool.node_machine import NodeMachine, Window
-from wattfold.coordinator.simulation.pool.progress import Preemption as Rule
-from wattfold.coordinator.simulation.pool.record import RunRecord
-from wattfold.coordinator.simulation.pool.run_times import RunTimeModel
-from wattfold.coordinator.simulation.results.metrics import metrics_of
+from wattfold.coordinator.policies.constraint.policy import Constraint
+from wattfold.coordinator.policies.fifo.easy_uniform import EasyUniform
+from wattfold.coordinator.policies.fifo.policy import FifoEasy
+from wattfold.simulator.engine.budget import BudgetSchedule, BudgetStep
+from wattfold.simulator.engine.engine import simulate
+from wattfold.simulator.engine.jobs import JobTable, UnitColumns, WaitColumns
+from wattfold.simulator.engine.named_scheduler import NamedPolicyScheduler
+from wattfold.simulator.engine.node_machine import NodeMachine, OutageWindow
+from wattfold.simulator.engine.progress import PreemptionRule
+from wattfold.simulator.engine.record import RunRecord
+from wattfold.simulator.engine.run_times import RunTimeModel
+from wattfold.simulator.results.metrics import metrics_of
 
 SERVED = [e for e in registry.entries() if e.variant.service is not None]
 
 
 def run(jobs: JobTable, policy: Policy, on: NodeMachine, **options) -> RunRecord:
-    budget = options.pop("budget", Budget.constant(on.full_uw))
+    budget = options.pop("budget", BudgetSchedule.constant(on.full_uw))
     scheduler = NamedPolicyScheduler(jobs, on, policy, policy.name)
     return simulate(jobs, on, scheduler, budget, **options)
 
@@ -40,7 +40,7 @@ def seconds(values: np.ndarray) -> list[float]:
 
 
 def asking(jobs: JobTable, *rows: tuple[int, int, int, tuple[str, ...]]) -> JobTable:
-    """Cores, memory, GPUs and features of the units of each job."""
+    """Set cores, memory, GPUs and features of the units of each job."""
     cores, memory, gpus, features = zip(*rows, strict=True)
     return replace(
         jobs,
@@ -76,7 +76,7 @@ def test_gpus_memory_and_features_decide_where_jobs_wait() -> None:
         (4, 0, 0, ("fast",)),
     )
     record = run(jobs, FifoEasy(), on)
-    # No GPU is left for the second, no memory for the fourth; the others need what nobody has.
+    # The second lacks a GPU and the fourth lacks memory; the others need resources that are free.
     assert seconds(record.columns.start_ns) == [0, 100, 0, 100, 0]
 
 
@@ -85,18 +85,20 @@ def test_a_job_over_both_classes_is_charged_by_each() -> None:
     small = replace(on.classes[1], cap_uw_max=30 * W)
     on = NodeMachine(classes=(on.classes[0], small))
     record = run(table((0, 3, 100)), FifoEasy(), on)
-    # 40 W above the floor on two, 10 W on the one that takes no more, beside 3 x 30 W.
+    # 40 W above the floor on two nodes, 10 W on the node with the lower maximum, and 3 x 30 W idle.
     assert record.series.committed_uw[0] == (90 + 2 * 40 + 10) * W
 
 
 @pytest.mark.parametrize("entry", SERVED, ids=lambda entry: entry.variant.name)
-def test_every_policy_of_the_service_ends_all_jobs_on_unlike_nodes(entry: registry.Entry) -> None:
+def test_every_policy_of_the_service_ends_all_jobs_on_unlike_nodes(
+    entry: registry.RegisteredPolicy,
+) -> None:
     on = machine(nodes(3, 8, gpus=1), nodes(3, 4, name="small"))
     rows = [(k * 7 % 200, 1 + k % 3, 5 + k % 31) for k in range(40)]
     jobs = table(*sorted(rows), app="LeanMD")
     policy = entry.service(entry.family.defaults())
     spare = on.full_uw - on.idle_total_uw
-    budget = Budget.constant(on.idle_total_uw + spare * 2 // 3)
+    budget = BudgetSchedule.constant(on.idle_total_uw + spare * 2 // 3)
     runs = [run(jobs, policy, on, budget=budget) for _ in range(2)]
     assert (runs[0].columns.end_ns >= 0).all()
     assert (runs[0].series.committed_uw <= budget.least_uw).all()
@@ -104,7 +106,9 @@ def test_every_policy_of_the_service_ends_all_jobs_on_unlike_nodes(entry: regist
 
 
 def test_caps_slow_jobs_by_the_slowest_class() -> None:
-    """The class that takes less is slower, and the job as slow as that."""
+    """Nodes of the class with the lower maximum are slower, and they determine the speed of the
+    job.
+    """
     on = machine(nodes(1, 8))
     slow = NodeMachine(classes=(*on.classes, replace(on.classes[0], name="low", cap_uw_max=30 * W)))
     fast = NodeMachine(classes=(*on.classes, replace(on.classes[0], name="same")))
@@ -117,9 +121,9 @@ def test_caps_slow_jobs_by_the_slowest_class() -> None:
 
 
 def test_another_cap_is_no_resize() -> None:
-    """Caps that follow the budget name no nodes."""
+    """New caps under a changed budget name no nodes."""
     on = machine(nodes(2, 8), nodes(1, 4, name="small"))
-    budget = Budget(
+    budget = BudgetSchedule(
         steps=(
             BudgetStep(at_ns=0, budget_uw=on.full_uw),
             BudgetStep(at_ns=10 * S, budget_uw=on.full_uw * 3 // 4),
@@ -132,7 +136,7 @@ def test_another_cap_is_no_resize() -> None:
 
 
 def test_units_of_a_job_go_to_parts_of_several_nodes() -> None:
-    """Three of three cores and 40 bytes: two fit by cores, and by memory, on each node."""
+    """Three units of three cores and 40 bytes: each node has cores and memory for two units."""
     jobs = asking(table((0, 3, 100), (0, 1, 50), (0, 2, 10)), *[(3, 40, 0, ())] * 3)
     record = run(jobs, FifoEasy(), machine(nodes(2, 8, memory_bytes=100)))
     assert seconds(record.columns.start_ns) == [0, 0, 100]
@@ -142,7 +146,9 @@ def test_units_of_a_job_go_to_parts_of_several_nodes() -> None:
 
 
 @pytest.mark.parametrize("entry", SERVED, ids=lambda entry: entry.variant.name)
-def test_every_policy_of_the_service_ends_all_jobs_of_units(entry: registry.Entry) -> None:
+def test_every_policy_of_the_service_ends_all_jobs_of_units(
+    entry: registry.RegisteredPolicy,
+) -> None:
     on = machine(
         nodes(3, 8, gpus=2, memory_bytes=100),
         nodes(3, 4, name="small", memory_bytes=50, features=("mic",)),
@@ -154,7 +160,7 @@ def test_every_policy_of_the_service_ends_all_jobs_of_units(entry: registry.Entr
     )
     policy = entry.service(entry.family.defaults())
     spare = on.full_uw - on.idle_total_uw
-    budget = Budget.constant(on.idle_total_uw + spare * 2 // 3)
+    budget = BudgetSchedule.constant(on.idle_total_uw + spare * 2 // 3)
     record = run(jobs, policy, on, budget=budget)
     assert (record.columns.end_ns >= 0).all()
     assert (record.series.committed_uw <= budget.least_uw).all()
@@ -163,14 +169,14 @@ def test_every_policy_of_the_service_ends_all_jobs_of_units(entry: registry.Entr
 
 
 @pytest.mark.parametrize("entry", SERVED, ids=lambda entry: entry.variant.name)
-def test_every_policy_of_the_service_plans_around_windows(entry: registry.Entry) -> None:
-    """Runs take what users say, so nothing need ever be requeued."""
+def test_every_policy_of_the_service_plans_around_windows(entry: registry.RegisteredPolicy) -> None:
+    """Run times are the users' estimates, so no job ever needs a requeue."""
     on = machine(nodes(3, 8), nodes(2, 4, name="small"))
     windows = [("c8", 60, 100, 0, 2), ("small", 90, 120, 0, 1), ("c8", 200, 260, 1, 2)]
     on = replace(
         on,
         windows=tuple(
-            Window(class_name=name, start_ns=a * S, end_ns=b * S, first=first, count=count)
+            OutageWindow(class_name=name, start_ns=a * S, end_ns=b * S, first=first, count=count)
             for name, a, b, first, count in windows
         ),
     )
@@ -186,7 +192,7 @@ def test_every_policy_of_the_service_plans_around_windows(entry: registry.Entry)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MakesWay(Policy):
-    """Keeps what runs, but for what stands in the way of a job of more nodes that waits."""
+    """Keeps running jobs, but preempts smaller jobs for a larger waiting job."""
 
     @property
     def name(self) -> str:
@@ -229,10 +235,10 @@ class MakesWay(Policy):
 
 def test_a_plan_pre_empts_in_the_instant_and_the_job_goes_on_when_the_other_has_started() -> None:
     jobs = table((0, 1, 100), (0, 1, 100), (30, 2, 50))
-    rule = Rule(snapshot_ns=20 * S)
+    rule = PreemptionRule(snapshot_ns=20 * S)
     record = run(jobs, MakesWay(), machine(nodes(2, 8)), preemption=rule)
-    # The large one starts at once; of the 30 s of the others 20 are kept, and both go on after it.
-    # Starts are those of last attempts.
+    # The large job starts immediately. 20 s of the 30 s of the others are saved, and both resume
+    # after it. Starts are those of last attempts.
     assert seconds(record.columns.start_ns) == [80, 80, 30]
     assert seconds(record.columns.end_ns) == [160, 160, 80]
     assert record.columns.attempts is not None
@@ -240,7 +246,7 @@ def test_a_plan_pre_empts_in_the_instant_and_the_job_goes_on_when_the_other_has_
 
 
 def test_starts_that_are_told_are_compared_with_those_that_come() -> None:
-    """The first runs half as long as it was to, so that the second starts 50 s early."""
+    """The first runs half as long as estimated, so the second starts 50 s early."""
     jobs = table((0, 1, 50), (10, 1, 100), (20, 1, 10), estimates=(100, 100, 120))
     record = run(asking(jobs, *[(8, 0, 0, ())] * 3), Constraint(), machine(nodes(1, 8)))
     assert seconds(record.columns.start_ns) == [0, 50, 150]
@@ -251,7 +257,7 @@ def test_starts_that_are_told_are_compared_with_those_that_come() -> None:
     assert (measured.start_error_s_mean, measured.start_error_s_median) == (50, 50)
     assert measured.start_kept_share == 1.0
     later = replace(record, told_ns=record.told_ns - np.array([0, 100, 111]) * S)
-    # 50 and 61 s after what they are told then.
+    # 50 and 61 s after the shifted planned starts.
     assert metrics_of(later).start_kept_share == 0.5
     early = run(jobs, FifoEasy(backfill=False), machine(nodes(3, 8)))
     assert early.told_ns is None
@@ -259,7 +265,7 @@ def test_starts_that_are_told_are_compared_with_those_that_come() -> None:
 
 
 class Sees(EasyUniform):
-    """Notes what is announced of the budget, in seconds and watts."""
+    """Records the announced budgets, in seconds and watts."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -275,7 +281,7 @@ def test_policies_know_what_is_announced_of_the_budget() -> None:
     jobs, on, policy = table((0, 1, 90), (50, 1, 90), (100, 1, 90)), machine(nodes(2, 8)), Sees()
     least_w = on.full_uw // W - 10
     steps = [(0, least_w, 0), (80, least_w + 5, 40), (95, least_w, 10), (900, least_w, 0)]
-    budget = Budget(
+    budget = BudgetSchedule(
         steps=tuple(
             BudgetStep(at_ns=at_s * S, budget_uw=budget_w * W, notice_ns=notice_s * S)
             for at_s, budget_w, notice_s in steps
@@ -284,7 +290,7 @@ def test_policies_know_what_is_announced_of_the_budget() -> None:
     simulate(jobs, on, NamedPolicyScheduler(jobs, on, policy, "sees", budget), budget)
     seen = policy.seen
     assert (seen[0], seen[50], seen[100]) == ([], [(80, least_w + 5)], [])
-    # Both of the budget are in the future, of which one is announced.
+    # Both budget steps are in the future, and one of them is announced.
     assert (seen[80], seen[90]) == ([], [(95, least_w)])
 
 
@@ -302,5 +308,5 @@ def test_policies_are_told_what_queues_say_of_waits(policy: Policy) -> None:
 
     waiting = replace(jobs, waits=said)
     scheduler = Listening(waiting, on, policy, policy.name)
-    simulate(waiting, on, scheduler, Budget.constant(on.full_uw))
+    simulate(waiting, on, scheduler, BudgetSchedule.constant(on.full_uw))
     assert seen[:2] == [Waits(5 * S, 9 * S), NO_WAITS]

@@ -1,4 +1,4 @@
-"""A policy of the service on like nodes by name: it decides what the pool's own one decides."""
+"""A policy of the service on identical named nodes decides as the pool's own version does."""
 
 from __future__ import annotations
 
@@ -8,28 +8,28 @@ import numpy as np
 import pytest
 from unit.pool.pools import Row, S, W, table
 
-from wattfold.coordinator.core.plan import Policy
-from wattfold.coordinator.policies.easy import EasyScheduler
-from wattfold.coordinator.policies.easy_uniform import EasyUniform
-from wattfold.coordinator.policies.fifo_easy import FifoEasy
-from wattfold.coordinator.simulation.pool.budget import Budget, BudgetStep
-from wattfold.coordinator.simulation.pool.engine import SimulationError, simulate
-from wattfold.coordinator.simulation.pool.jobs import JobTable
-from wattfold.coordinator.simulation.pool.machine import Machine
-from wattfold.coordinator.simulation.pool.named_scheduler import NamedPolicyScheduler
-from wattfold.coordinator.simulation.pool.node_machine import NodeMachine
-from wattfold.coordinator.simulation.pool.record import RunRecord
+from wattfold.coordinator.core.model.plan import Policy
+from wattfold.coordinator.policies.backfill.easy import EasyScheduler
+from wattfold.coordinator.policies.fifo.easy_uniform import EasyUniform
+from wattfold.coordinator.policies.fifo.policy import FifoEasy
+from wattfold.simulator.engine.budget import BudgetSchedule, BudgetStep
+from wattfold.simulator.engine.engine import SimulationError, simulate
+from wattfold.simulator.engine.jobs import JobTable
+from wattfold.simulator.engine.machine import Machine
+from wattfold.simulator.engine.named_scheduler import NamedPolicyScheduler
+from wattfold.simulator.engine.node_machine import NodeMachine
+from wattfold.simulator.engine.record import RunRecord
 
 MACHINE = Machine.of_watts(8)
 
 
-def by_name(jobs: JobTable, policy: Policy, budget: Budget) -> RunRecord:
+def by_name(jobs: JobTable, policy: Policy, budget: BudgetSchedule) -> RunRecord:
     on = NodeMachine.of_counted(MACHINE)
     return simulate(jobs, on, NamedPolicyScheduler(jobs, on, policy, policy.name), budget)
 
 
 def drawn(seed: int) -> JobTable:
-    """Jobs at times of their own, so that no two events fall into one instant."""
+    """Jobs at distinct times, so that no two events coincide."""
     rng = random.Random(seed)
     rows: list[Row] = []
     at_s = 0.0
@@ -43,7 +43,7 @@ def drawn(seed: int) -> JobTable:
 @pytest.mark.parametrize("share", [1.0, 0.8], ids=["full", "limited"])
 def test_easy_by_name_starts_jobs_when_easy_does(seed: int, share: float) -> None:
     spare_uw = MACHINE.full_uw - MACHINE.idle_total_uw
-    budget = Budget.constant(MACHINE.idle_total_uw + round(spare_uw * share))
+    budget = BudgetSchedule.constant(MACHINE.idle_total_uw + round(spare_uw * share))
     jobs = drawn(seed)
     own = simulate(jobs, MACHINE, EasyScheduler(), budget)
     record = by_name(jobs, FifoEasy(), budget)
@@ -54,9 +54,9 @@ def test_easy_by_name_starts_jobs_when_easy_does(seed: int, share: float) -> Non
 
 
 def test_caps_of_jobs_that_run_may_change() -> None:
-    """60 W is 8 * 35 W above idle; half of that is 42.5 W a node."""
+    """60 W is 8 * 35 W above idle; half of that is 42.5 W per node."""
     half_uw = (MACHINE.full_uw + MACHINE.idle_total_uw) // 2
-    budget = Budget(
+    budget = BudgetSchedule(
         steps=(
             BudgetStep(at_ns=0, budget_uw=half_uw),
             BudgetStep(at_ns=20 * S, budget_uw=MACHINE.full_uw),
@@ -69,6 +69,6 @@ def test_caps_of_jobs_that_run_may_change() -> None:
 
 
 def test_a_job_that_never_fits_ends_the_run_and_not_in_silence() -> None:
-    budget = Budget.constant(MACHINE.idle_total_uw + 60 * W)
+    budget = BudgetSchedule.constant(MACHINE.idle_total_uw + 60 * W)
     with pytest.raises(SimulationError, match="1 jobs wait, but no event remains"):
         by_name(table((0, 8, 100)), FifoEasy(), budget)

@@ -1,4 +1,4 @@
-"""Jobs that train on a pool: times, watts, joules and euros of small cases worked out by hand."""
+"""Training jobs on a pool: times, watts, joules and euros of small cases, computed by hand."""
 
 from __future__ import annotations
 
@@ -14,35 +14,35 @@ from unit.pool.training_pools import CURVE, MACHINE, TIMES, jobs
 
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import JobId, NodeId
-from wattfold.coordinator.core.job import Assignment, JobKind, ResizeMode, Share, SizeUnit
-from wattfold.coordinator.core.levels import Levels
-from wattfold.coordinator.core.plan import Plan, Policy, Preemption, Snapshot, Waiting
-from wattfold.coordinator.core.spread import Spread
+from wattfold.coordinator.core.model.job import Assignment, JobKind, ResizeMode, Share, SizeUnit
+from wattfold.coordinator.core.model.levels import Levels
+from wattfold.coordinator.core.model.plan import Plan, Policy, Preemption, Snapshot, Waiting
+from wattfold.coordinator.core.model.spread import Spread
 from wattfold.coordinator.models.energy_price import EnergyPrice
 from wattfold.coordinator.models.gpu_curve import GpuCurve
 from wattfold.coordinator.models.training_cost import Tariff
-from wattfold.coordinator.policies.node_parts import Parts
-from wattfold.coordinator.policies.parm import Parm
-from wattfold.coordinator.simulation.pool import progress
-from wattfold.coordinator.simulation.pool.budget import Budget, BudgetStep
-from wattfold.coordinator.simulation.pool.engine import PoolSimulation, SimulationError
-from wattfold.coordinator.simulation.pool.jobs import JobTable
-from wattfold.coordinator.simulation.pool.named_scheduler import NamedPolicyScheduler
-from wattfold.coordinator.simulation.pool.prices import Prices
-from wattfold.coordinator.simulation.pool.record import RunRecord
-from wattfold.coordinator.simulation.pool.training_table import training_table
-from wattfold.coordinator.simulation.results.metrics import metrics_of
+from wattfold.coordinator.policies.backfill.node_parts import Parts
+from wattfold.coordinator.policies.parm.policy import Parm
+from wattfold.simulator.engine import progress
+from wattfold.simulator.engine.budget import BudgetSchedule, BudgetStep
+from wattfold.simulator.engine.engine import PoolSimulation, SimulationError
+from wattfold.simulator.engine.jobs import JobTable
+from wattfold.simulator.engine.named_scheduler import NamedPolicyScheduler
+from wattfold.simulator.engine.prices import Prices
+from wattfold.simulator.engine.record import RunRecord
+from wattfold.simulator.engine.training_table import training_table
+from wattfold.simulator.results.metrics import metrics_of
 
 CAP = 60 * W
 UNIT = 4
-FULL = Budget.constant(MACHINE.full_uw)
+FULL = BudgetSchedule.constant(MACHINE.full_uw)
 PRICES = Prices(tariff=Tariff(price=EnergyPrice.constant(3.6)), late_eur_h=3600.0)
-"""A kilojoule costs a thousandth."""
-RESTART = progress.Preemption(restart_ns=5 * S)
+"""Price: a kilojoule costs 0.001 EUR."""
+RESTART = progress.PreemptionRule(restart_ns=5 * S)
 
 
 def made(
-    table: JobTable, *steps: Step, prices: Prices = PRICES, budget: Budget = FULL
+    table: JobTable, *steps: Step, prices: Prices = PRICES, budget: BudgetSchedule = FULL
 ) -> PoolSimulation:
     return PoolSimulation(table, MACHINE, Told(*steps), budget, preemption=RESTART, prices=prices)
 
@@ -68,11 +68,12 @@ def test_a_job_takes_its_epochs_where_it_is(node: int, units: int, wanted_s: flo
 def test_energy_is_of_host_gpus_at_work_and_idle_ones_and_idle_nodes_are_told_apart() -> None:
     record = run(one(), (0, [Parts(0, [0], UNIT, CAP)]))
     costs = metrics_of(record)
-    # Half of the packages' 40 W above 30 W, one V100 at 250 W and one idle, for 100 s.
+    # Half of the packages' 40 W above 30 W, one V100 at 250 W and one idle V100, for 100 s.
     assert costs.energy_eur == pytest.approx((30 + 20 + 250 + 40) * 100 / 1e6)
     assert costs.idle_eur == pytest.approx((30 + 2 * 40 + 30 + 10) * 100 / 1e6)
     assert record.energy_uj == pytest.approx((340 + 150) * 100 * W)
-    # The idle machine is charged the least limits of its GPUs, a job from there to the greatest.
+    # The idle machine is charged the minimum limits of its GPUs; a job adds the rest up to the
+    # maximum.
     idle_uw = (3 * 30 + 4 * 100 + 60) * W
     assert record.series.committed_uw.tolist() == [idle_uw + (20 + 150) * W, idle_uw]
 
@@ -129,7 +130,7 @@ def test_a_lower_limit_is_slower_and_draws_less_and_needs_no_restart() -> None:
     used_j = (30 + 20 + 250 + 40) * 20
     used_j += (30 + 20 + CURVE.draw_w(125) + 40) * 80 * CURVE.slowdown(125)
     assert metrics_of(record).energy_eur == pytest.approx(used_j / 1e6)
-    # What it has less from then on is there for others.
+    # The power released by the lower limit is available to other jobs.
     idle_w = 3 * 30 + 4 * 100 + 60
     committed_w = [idle_w + 20 + 150, idle_w + 20 + 25, idle_w]
     assert [one / W for one in record.series.committed_uw.tolist()] == committed_w
@@ -145,7 +146,9 @@ def test_a_lower_budget_takes_gpus_down_with_the_packages_and_up_again() -> None
         BudgetStep(at_ns=at_s * S, budget_uw=(IDLE_W + above_w) * W)
         for at_s, above_w in ((0, 170), (20, 85), (40, 170))
     ]
-    simulation = made(one(), (0, [Parts(0, [0], UNIT, CAP)]), budget=Budget(steps=tuple(steps)))
+    simulation = made(
+        one(), (0, [Parts(0, [0], UNIT, CAP)]), budget=BudgetSchedule(steps=tuple(steps))
+    )
     simulation.run()
     record = simulation.record()
     half_done = 20 + 20 / CURVE.slowdown(175)
@@ -158,7 +161,7 @@ def test_a_lower_budget_takes_gpus_down_with_the_packages_and_up_again() -> None
 def test_parm_gives_watts_of_lower_levels_to_others(curve: GpuCurve | None) -> None:
     times = {"net": tuple(replace(time, curve=curve) for time in TIMES["net"])}
     table = training_table(jobs(0, 0, 0, 0, epochs=40, gpus_max=1), times, MACHINE)
-    budget = Budget.constant((IDLE_W + 300) * W)
+    budget = BudgetSchedule.constant((IDLE_W + 300) * W)
     mean_s = {}
     for levels in (1, 4):
         policy = Parm(gpu_levels=levels, solver="greedy")
@@ -191,11 +194,14 @@ def test_a_run_that_was_stopped_goes_on_as_one_that_was_not() -> None:
     assert again.record().energy_uj == whole.energy_uj
 
 
-# ---- what policies of the service see ------------------------------------------------------------
+# ---- snapshots for policies of the service
+# --------------------------------------------------------
 
 
 class Moves(Policy):
-    """One job at a time: the second one makes the first one wait, which then goes on elsewhere."""
+    """Runs one job at a time: the second job preempts the first, which then resumes on another
+    node.
+    """
 
     name = "moves"
 
@@ -259,7 +265,7 @@ def test_policies_see_what_jobs_need_and_what_they_have_kept() -> None:
     waiting = next(view for view in postponed.jobs if view.job_id == running.job_id)
     assert waiting.current is None
     assert waiting.done == pytest.approx(0.2)
-    # The second on two GPUs at half of their limit, then the first, whose 8 epochs are left.
+    # The second job on two GPUs at half of their limit, then the first with its remaining 8 epochs.
     second_s = 25 + 60 * CURVE.slowdown(125)
     assert ends(record) == [pytest.approx(second_s + 5 + 80), pytest.approx(second_s)]
 

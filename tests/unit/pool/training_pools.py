@@ -1,4 +1,4 @@
-"""A small machine with GPUs, and jobs that train on it."""
+"""A small machine with GPUs, and its training jobs."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from wattfold.coordinator.models.gpu_curve import GpuCurve
 from wattfold.coordinator.models.training import EpochTime
-from wattfold.coordinator.simulation.pool.node_machine import GpuWatts, NodeClass, NodeMachine
-from wattfold.coordinator.simulation.workloads.training_files import TrainingJob
+from wattfold.simulator.engine.node_machine import GpuWatts, NodeClass, NodeMachine
+from wattfold.simulator.workloads.training_files import TrainingJob
 
 CURVE = GpuCurve(static_w=50, full_w=250, knee=0.8, beta=0.2)
 TIMES = {
@@ -26,7 +26,7 @@ MACHINE = NodeMachine(
         NodeClass.of_watts("t4", 1, 8, gpus=1, gpu=T4_W, **BESIDE),
     )
 )
-"""Nodes 0 and 1 have two V100 each, node 2 a T4; a unit has 4 cores."""
+"""Nodes 0 and 1 have two V100 each, and node 2 has a T4; a unit has 4 cores."""
 
 
 def jobs(*submits_s: float, epochs: int = 10, **more) -> Sequence[TrainingJob]:

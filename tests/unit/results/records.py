@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from wattfold.contract.units import NS_PER_S, UW_PER_W
-from wattfold.coordinator.simulation.pool.jobs import JobTable
-from wattfold.coordinator.simulation.pool.machine import Machine
-from wattfold.coordinator.simulation.pool.record import JobColumns, RunRecord, Series
-from wattfold.coordinator.simulation.workloads.workload import Ints
+from wattfold.simulator.engine.jobs import JobTable
+from wattfold.simulator.engine.machine import Machine
+from wattfold.simulator.engine.record import JobColumns, RunRecord, Series
+from wattfold.simulator.workloads.workload import Ints
 
 Job = tuple[float, float, float, int]
 """Submission, start and end in seconds (-1: not yet), nodes."""

@@ -1,4 +1,4 @@
-"""Envelopes of step functions against one drawn point by point, and categories of jobs."""
+"""Envelopes of step functions against a point-by-point version, and categories of jobs."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from unit.results.records import record
 
-from wattfold.coordinator.simulation.results.categories import categories
-from wattfold.coordinator.simulation.results.envelope import envelope
+from wattfold.simulator.results.categories import categories
+from wattfold.simulator.results.envelope import envelope
 
 
 def test_few_entries_stay_as_they_are() -> None:
@@ -90,7 +90,7 @@ def test_categories_by_size_and_static_run_time() -> None:
     assert held.jobs[3, 7] == 1
     assert held.jobs.sum() == 5
     assert held.wait_s[0, 0] == 20
-    # 60 s and more is the next category; the job that did not end counts nowhere.
+    # 60 s and more is the next category; the unfinished job counts nowhere.
     assert held.slowdown[2, 1] == (1 + 2) / 2
     assert held.run_ratio[2, 1] == (1 + 1.5) / 2
     assert math.isnan(held.slowdown[1, 0])

@@ -11,13 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from unit.results.records import small
 
-from wattfold.coordinator.simulation.results.intervals import (
+from wattfold.simulator.results.intervals import (
     mean_interval,
     ratio_of_means,
-    seed_interval,
-    seed_ratio,
 )
-from wattfold.coordinator.simulation.results.metrics import Metrics, metrics_of
+from wattfold.simulator.results.metrics import Metrics, metrics_of
 
 positive = st.floats(min_value=0.1, max_value=1e6)
 
@@ -81,15 +79,3 @@ def test_refused_confidence() -> None:
 def runs(*pairs: tuple[int, float]) -> list[Metrics]:
     base = metrics_of(small())
     return [replace(base, seed=seed, response_s_mean=value) for seed, value in pairs]
-
-
-def test_runs_are_paired_by_seed_and_not_by_place() -> None:
-    ours, theirs = runs((1, 10), (2, 300)), runs((2, 600), (1, 20))
-    interval = seed_ratio(ours, theirs, "completion_s_mean")
-    assert (interval.mean, interval.count) == (0.5, 2)
-    assert interval.half_width == pytest.approx(0, abs=1e-12)
-    assert seed_interval(ours, "response_s_mean").mean == 155
-    with pytest.raises(ValueError, match=r"different seeds: \[1, 2\] and \[1\]"):
-        seed_ratio(ours, runs((1, 2)), "response_s_mean")
-    with pytest.raises(ValueError, match="twice"):
-        seed_ratio(runs((1, 1), (1, 2)), ours, "response_s_mean")

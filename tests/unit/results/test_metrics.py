@@ -1,4 +1,4 @@
-"""Figures of merit: by hand, at the edges, and of the published starts of a real log."""
+"""Metrics: computed by hand, at limits, and from the published starts of a real log."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ import pytest
 from unit.results.records import record, small
 
 from wattfold.contract.units import NS_PER_S
-from wattfold.coordinator.core.queue import Waits
-from wattfold.coordinator.simulation.pool.jobs import WaitColumns, job_table
-from wattfold.coordinator.simulation.results.metrics import metrics_of
-from wattfold.coordinator.simulation.results.table import metrics_document
-from wattfold.coordinator.simulation.workloads.lublin import generate_lublin
-from wattfold.coordinator.simulation.workloads.swf_reader import read_swf
+from wattfold.coordinator.core.model.queue import Waits
+from wattfold.simulator.engine.jobs import WaitColumns, job_table
+from wattfold.simulator.results.metrics import metrics_of
+from wattfold.simulator.results.table import metrics_document
+from wattfold.simulator.workloads.lublin import generate_lublin
+from wattfold.simulator.workloads.swf_reader import read_swf
 
 
 def test_three_jobs_by_hand() -> None:
@@ -28,10 +28,10 @@ def test_three_jobs_by_hand() -> None:
     # Waits are 0, 90, 84, responses 100, 94, 184, run times 100, 4, 100.
     assert (run.wait_s_mean, run.wait_s_median, run.wait_s_max) == (58, 84, 90)
     assert (run.response_s_mean, run.response_s_median, run.response_s_max) == (126, 100, 184)
-    assert (run.completion_s_mean, run.completion_s_median, run.completion_s_max) == (126, 100, 184)
+    assert (run.completion_s_mean, run.completion_s_max) == (126, 184)
     assert run.slowdown_mean == pytest.approx((1 + 23.5 + 1.84) / 3)
     assert run.slowdown_median == 1.84
-    # The job of 4 s counts as one of 10 s.
+    # The job of 4 s counts as 10 s.
     assert run.bounded_slowdown_mean == pytest.approx((1 + 9.4 + 1.84) / 3)
     assert run.bounded_slowdown_median == 1.84
     assert run.makespan_s == 204
@@ -47,7 +47,7 @@ def test_three_jobs_by_hand() -> None:
 
 
 def test_waits_are_measured_by_what_queues_say() -> None:
-    """Waits of 0, 90 and 84 s; the last is of a queue that says nothing."""
+    """Waits of 0, 90 and 84 s; the last job's queue states no expected wait."""
     made = small()
     waits = WaitColumns(
         expected_ns=np.array([30, 60, 0]) * NS_PER_S, max_ns=np.array([30, 80, 0]) * NS_PER_S

@@ -1,4 +1,4 @@
-"""Files of jobs and series: content, bytes, and rows written as jobs end."""
+"""Files of jobs and time series: content, bytes, and rows written as jobs end."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from unit.results.records import record, small
 
-from wattfold.coordinator.simulation.results.errors import ResultFileError
-from wattfold.coordinator.simulation.results.files import write_jobs, write_series
-from wattfold.coordinator.simulation.results.job_columns import JobRow, job_row
-from wattfold.coordinator.simulation.results.job_stream import JobStream
-from wattfold.coordinator.simulation.workloads.errors import LogError
+from wattfold.simulator.results.errors import ResultFileError
+from wattfold.simulator.results.files import write_jobs, write_series
+from wattfold.simulator.results.job_columns import JobRow, job_row
+from wattfold.simulator.results.job_stream import JobStream
+from wattfold.simulator.workloads.errors import LogError
 
 UNFINISHED = record([(0, 0, 100, 4), (10.25, 100, -1, 2), (20, -1, -1, 1)])
 
@@ -96,7 +96,7 @@ def test_without_pyarrow_the_error_says_what_to_do(tmp_path: Path) -> None:
     script = (
         "from pathlib import Path\n"
         "from unit.results.records import small\n"
-        "from wattfold.coordinator.simulation.results.files import write_jobs\n"
+        "from wattfold.simulator.results.files import write_jobs\n"
         "write_jobs(small(), Path('jobs.csv'))\n"
         "write_jobs(small(), Path('jobs.parquet'))\n"
     )
@@ -110,7 +110,7 @@ def test_without_pyarrow_the_error_says_what_to_do(tmp_path: Path) -> None:
         check=False,
         timeout=60,
     )
-    assert "Parquet needs pyarrow: pip install 'wattfold[sim]'" in done.stderr
+    assert "Parquet needs pyarrow: pip install 'wattfold[parquet]'" in done.stderr
     assert (tmp_path / "jobs.csv").is_file()
     assert not (tmp_path / "jobs.parquet").exists()
 
@@ -144,7 +144,7 @@ def test_flushed_rows_can_be_read_while_the_file_grows(tmp_path: Path) -> None:
     stream.close()
 
 
-# A slow machine is no fault of the file.
+# A slow machine is not a fault of the file.
 @settings(max_examples=examples(30))
 @given(
     count=st.integers(0, 1200), noted=st.floats(0, 1), lost=st.floats(0, 1), torn=st.integers(0, 9)

@@ -1,4 +1,4 @@
-"""The pictures of simulated runs, by what is in them."""
+"""Contents of the plots of simulated runs."""
 
 from __future__ import annotations
 
@@ -10,22 +10,20 @@ import numpy as np
 import pytest
 from unit.results.records import record, small
 
-from wattfold.coordinator.figures.simulation_comparison import (
-    draw_comparison_bars,
+from wattfold.simulator.engine.record import RunRecord, Series
+from wattfold.simulator.figures.comparison import (
     draw_sweep,
-    save_comparison_bars,
     save_sweep,
 )
-from wattfold.coordinator.figures.simulation_heat_maps import (
-    draw_heat_map_ratios,
+from wattfold.simulator.figures.heat_maps import (
+    draw_category_ratios,
     draw_heat_maps,
-    save_heat_map_ratios,
     save_heat_maps,
 )
-from wattfold.coordinator.figures.simulation_overview import draw_overview, save_overview
-from wattfold.coordinator.simulation.pool.record import RunRecord, Series
-from wattfold.coordinator.simulation.results.metrics import Metrics, metrics_of
-from wattfold.coordinator.simulation.workloads.errors import LogError
+from wattfold.simulator.figures.overview import draw_overview, save_overview
+from wattfold.simulator.results.categories import categories
+from wattfold.simulator.results.metrics import Metrics, metrics_of
+from wattfold.simulator.workloads.errors import LogError
 
 
 def seeds(*values: float) -> list[Metrics]:
@@ -113,44 +111,19 @@ def test_heat_maps_of_one_run() -> None:
 
 def test_ratios_are_centred_on_one_and_share_a_scale() -> None:
     worse = record([(100, 400, 500, 2), (110, 200, 204, 4), (120, 162, 262, 1)])
-    figure = draw_heat_map_ratios(worse, small())
+    figure = draw_category_ratios(categories(worse), categories(small()), "")
     assert cells(figure.axes[0]) == {"4.00", "1.00", "0.77"}
     # From no wait to 300 s: a wait below a second counts as one.
     assert cells(figure.axes[1]) == {"300", "1.00", "0.50"}
     limits = {axes.collections[0].get_clim() for axes in figure.axes[:3]}
     assert limits == {(1 / 16, 16)}
-    mild = draw_heat_map_ratios(small(), small())
+    mild = draw_category_ratios(categories(small()), categories(small()), "")
     assert mild.axes[0].collections[0].get_clim() == (0.5, 2)
-    with pytest.raises(ValueError, match="same jobs"):
-        draw_heat_map_ratios(small(), record([(0, 0, 1, 1)]))
 
 
 def test_heat_maps_without_a_job() -> None:
     assert cells(draw_heat_maps(record([(0, -1, -1, 1)])).axes[0]) == set()
     assert cells(draw_heat_maps(record([])).axes[0]) == set()
-
-
-def test_bars_with_whiskers_where_there_are_seeds() -> None:
-    runs = {"easy": seeds(100, 120, 110), "parm": seeds(50)}
-    figure = draw_comparison_bars(runs, ["completion_s_mean", "solver_s_mean"], "four nodes")
-    panel, empty = figure.axes
-    assert panel.get_title(loc="left") == "mean completion, s"
-    assert [bar.get_width() for bar in panel.patches] == [110, 50]
-    assert [label.get_text() for label in panel.get_yticklabels()] == ["easy", "parm"]
-    assert len(panel.containers) == 3, "two bars and one whisker"
-    assert cells(panel) == {"110", "50"}
-    assert cells(empty) == {"-"}
-    assert panel.get_xlim()[0] == 0
-    with pytest.raises(ValueError, match="unknown figure of merit"):
-        draw_comparison_bars(runs, ["speed"])
-    with pytest.raises(ValueError, match="a run of every policy"):
-        draw_comparison_bars({"easy": []})
-
-
-def test_five_measures_take_two_rows() -> None:
-    measures = ["makespan_s", "energy_j", "wait_s_mean", "utilisation", "resizes"]
-    figure = draw_comparison_bars({"easy": seeds(1)}, measures)
-    assert [axes.get_visible() for axes in figure.axes] == [True] * 5 + [False]
 
 
 def test_one_line_a_policy_with_a_band() -> None:
@@ -186,8 +159,6 @@ def test_a_logarithmic_axis_has_ticks_on_any_range(most: float) -> None:
 SAVES: list[Callable[[Path], None]] = [
     lambda path: save_overview(path, [small()], "KTH"),
     lambda path: save_heat_maps(path, small()),
-    lambda path: save_heat_map_ratios(path, small(), small()),
-    lambda path: save_comparison_bars(path, {"easy": seeds(1, 2)}),
     lambda path: save_sweep(path, {"easy": {1.0: seeds(1, 2)}}, "gamma"),
 ]
 

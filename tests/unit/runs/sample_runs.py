@@ -1,4 +1,4 @@
-"""Small cases of runs, and what their folders hold."""
+"""Small simulation cases, and the contents of their folders."""
 
 from __future__ import annotations
 
@@ -6,24 +6,27 @@ from dataclasses import replace
 from pathlib import Path
 
 from wattfold.coordinator.policies import registry
-from wattfold.coordinator.simulation.pool.budget import Budget, BudgetStep
-from wattfold.coordinator.simulation.pool.machine import Machine
-from wattfold.coordinator.simulation.runs.case import PolicyChoice, SimulationCase, WorkloadSource
+from wattfold.simulator.engine.budget import BudgetSchedule, BudgetStep
+from wattfold.simulator.engine.machine import Machine
+from wattfold.simulator.runs.case import PolicyChoice, SimulationCase, WorkloadSource
 
 S = 1_000_000_000
 MACHINE = Machine.of_watts(32, idle_w=20)
-FULL = Budget.constant(MACHINE.full_uw)
-HALF = Budget.constant(MACHINE.full_uw * 2 // 3)
+FULL = BudgetSchedule.constant(MACHINE.full_uw)
+HALF = BudgetSchedule.constant(MACHINE.full_uw * 2 // 3)
 
 
-def constant(policy: str) -> Budget:
-    """Two thirds of the power; all where idle nodes are charged at their floors, above that."""
+def constant(policy: str) -> BudgetSchedule:
+    """Two thirds of the full power, or all of it if the policy has no pool version.
+
+    Idle nodes are then charged at their floors.
+    """
     entry = registry.find(policy)
     return HALF if entry is not None and entry.variant.pool is not None else FULL
 
 
-# Down by a third for two hours, an hour after the first submission, and again.
-FALLS = Budget(
+# Down by a quarter for two hours, starting an hour after the first submission, and again later.
+FALLS = BudgetSchedule(
     steps=(
         BudgetStep(at_ns=0, budget_uw=MACHINE.full_uw),
         BudgetStep(at_ns=3600 * S, budget_uw=MACHINE.full_uw * 3 // 4, deadline_ns=30 * S),
@@ -51,7 +54,7 @@ def case(
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    """Every file below a folder by its path."""
+    """Contents of every file below a folder, by path."""
     return {
         str(path.relative_to(folder)): path.read_bytes()
         for path in sorted(folder.rglob("*"))

@@ -1,4 +1,4 @@
-"""Cases by messages: the service's core on small workloads, through the same door as a pool."""
+"""Cases by messages: the service's core on small workloads, with the interface of a pool."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 from unit.runs.sample_runs import MACHINE, S, case, contents
 
-from wattfold.coordinator.simulation.cluster.record import ClusterRecord
-from wattfold.coordinator.simulation.pool.budget import Budget, BudgetStep
-from wattfold.coordinator.simulation.runs.by_messages import run_by_messages
-from wattfold.coordinator.simulation.runs.case import MessageLevel, PolicyChoice, SimulationCase
-from wattfold.coordinator.simulation.runs.execute import execute
+from wattfold.simulator.engine.budget import BudgetSchedule, BudgetStep
+from wattfold.simulator.messages.record import ClusterRecord
+from wattfold.simulator.runs.by_messages import run_by_messages
+from wattfold.simulator.runs.case import MessageLevel, PolicyChoice, SimulationCase
+from wattfold.simulator.runs.execute import execute
 
 LEVEL = MessageLevel(cores_per_node=4)
-DROP = Budget(
+DROP = BudgetSchedule(
     steps=(
         BudgetStep(at_ns=0, budget_uw=MACHINE.full_uw),
         BudgetStep(at_ns=600 * S, budget_uw=MACHINE.full_uw * 9 // 10, deadline_ns=5 * S),
@@ -45,7 +45,7 @@ def test_every_policy_of_the_service_runs_and_keeps_a_budget_that_falls(policy: 
 
 
 def test_without_delays_of_note_it_decides_as_a_pool_does():
-    """Milliseconds of messages aside, jobs start when the pool starts them."""
+    """Jobs start when the pool starts them, apart from milliseconds of messages."""
     quick = replace(LEVEL, delay_s=1e-5, window_s=0.001)
     starts = [
         execute(by_messages("easy", messages=level)).record.columns.start_ns
@@ -76,7 +76,7 @@ def test_one_seed_gives_one_folder(tmp_path: Path):
             },
             "agents need at least 2 s",
         ),
-        ({"budget": Budget.constant(MACHINE.full_uw // 2)}, "charged at their floors"),
+        ({"budget": BudgetSchedule.constant(MACHINE.full_uw // 2)}, "charged at their floors"),
     ],
 )
 def test_what_this_level_has_not_is_refused(changed: dict[str, object], words: str):

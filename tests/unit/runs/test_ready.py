@@ -1,10 +1,10 @@
-"""What simulations wait for before a policy plans: its compiled loops."""
+"""Simulations wait for the compiled loops of a policy before it plans."""
 
 from __future__ import annotations
 
 import pytest
 
-from wattfold.coordinator.simulation.runs.schedulers import ready_of
+from wattfold.simulator.runs.schedulers import ready_of
 
 
 @pytest.mark.parametrize("name", ["andreas", "constraint", "constraint-cp"])

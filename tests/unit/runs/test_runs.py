@@ -1,4 +1,4 @@
-"""Runs of a case: the same bytes every time, also after a stop; checkpoints that are refused."""
+"""Runs of a case: identical bytes every time, also after a stop, and refused checkpoints."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ import pytest
 from unit.runs.sample_runs import FALLS, HALF, MACHINE, S, case, constant, contents
 from unit.workloads.swf_files import job, log
 
-from wattfold.coordinator.simulation.cluster.restarts import RestartTimes
-from wattfold.coordinator.simulation.pool.budget import Budget
-from wattfold.coordinator.simulation.pool.engine import Turn
-from wattfold.coordinator.simulation.pool.machine import Machine
-from wattfold.coordinator.simulation.pool.record import JobColumns
-from wattfold.coordinator.simulation.results.errors import ResultFileError
-from wattfold.coordinator.simulation.runs.build import jobs_of
-from wattfold.coordinator.simulation.runs.case import (
+from wattfold.simulator.engine.budget import BudgetSchedule
+from wattfold.simulator.engine.engine import Turn
+from wattfold.simulator.engine.machine import Machine
+from wattfold.simulator.engine.record import JobColumns
+from wattfold.simulator.messages.restarts import RestartTimes
+from wattfold.simulator.results.errors import ResultFileError
+from wattfold.simulator.runs.build import jobs_of
+from wattfold.simulator.runs.case import (
     POLICIES,
     PolicyChoice,
     WorkloadSource,
 )
-from wattfold.coordinator.simulation.runs.execute import (
+from wattfold.simulator.runs.execute import (
     CHECKPOINT,
     CheckpointError,
     execute,
@@ -33,7 +33,7 @@ BOTH = ("csv", "parquet")
 
 
 def stop_after(turns: int):
-    """Says stop at the so many-th turn."""
+    """Return a turn callback that stops a run at the ``turns``-th turn."""
     left = [turns]
 
     def on_turn(_turn: Turn) -> bool:
@@ -102,7 +102,7 @@ def resizing(*, price_resizes: bool = False, **changed: object) -> JobColumns:
     machine = Machine.of_watts(16, idle_w=20)
     policy = PolicyChoice(name="parm-wse", price_resizes=price_resizes)
     made = replace(case("parm-wse", seed=0), source=source, machine=machine, policy=policy)
-    made = replace(made, budget=Budget.constant(machine.full_uw), **changed)
+    made = replace(made, budget=BudgetSchedule.constant(machine.full_uw), **changed)
     record = execute(made).record
     assert record is not None
     return record.columns
@@ -151,7 +151,7 @@ def test_a_stopped_run_ends_with_the_bytes_of_one_that_was_not(
 
 
 def test_what_was_written_after_the_checkpoint_is_written_again(tmp_path: Path) -> None:
-    """A killed run has rows in its file that its last checkpoint does not know of."""
+    """A killed run has rows in its file that are newer than its last checkpoint."""
     whole = case("easy", tmp_path / "whole", jobs=8000)
     killed = replace(whole, folder=tmp_path / "killed")
     execute(whole)
@@ -250,7 +250,7 @@ def test_a_run_with_a_solver_can_be_stopped_before_it_has_ended() -> None:
 
 
 def test_jobs_that_the_budget_never_feeds_are_refused() -> None:
-    little = Budget.constant(MACHINE.idle_total_uw + 70_000_000)
+    little = BudgetSchedule.constant(MACHINE.idle_total_uw + 70_000_000)
     source = replace(case("easy").source, cut_sizes=False)
     with pytest.raises(ValueError, match="nodes that the budget can power at 60 W"):
         execute(case("easy", budget=little, source=source))
@@ -269,7 +269,7 @@ def test_a_budget_below_the_charge_of_idle_nodes_is_refused(policy: str) -> None
     with pytest.raises(
         ValueError, match=r"leaves no power for jobs: 32 idle nodes are charged 640"
     ):
-        execute(case(policy, budget=Budget.constant(MACHINE.idle_total_uw)))
+        execute(case(policy, budget=BudgetSchedule.constant(MACHINE.idle_total_uw)))
 
 
 @pytest.mark.parametrize(

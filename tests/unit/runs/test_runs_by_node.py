@@ -1,4 +1,4 @@
-"""Runs on machines of several classes: requests of jobs, files, stop and resume."""
+"""Runs on machines of several classes: job requests, files, stop and resume."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from unit.runs.test_runs import stop_after
 from unit.workloads.swf_files import job, log
 
 from wattfold.coordinator.policies import registry
-from wattfold.coordinator.simulation.pool.budget import Budget
-from wattfold.coordinator.simulation.pool.machine import Machine
-from wattfold.coordinator.simulation.pool.node_machine import NodeClass, NodeMachine
-from wattfold.coordinator.simulation.runs.build import jobs_of, simulation_of
-from wattfold.coordinator.simulation.runs.case import SimulationCase, WorkloadSource
-from wattfold.coordinator.simulation.runs.execute import CHECKPOINT, execute
-from wattfold.coordinator.simulation.workloads.errors import WorkloadError
+from wattfold.simulator.engine.budget import BudgetSchedule
+from wattfold.simulator.engine.machine import Machine
+from wattfold.simulator.engine.node_machine import NodeClass, NodeMachine
+from wattfold.simulator.runs.build import jobs_of, simulation_of
+from wattfold.simulator.runs.case import SimulationCase, WorkloadSource
+from wattfold.simulator.runs.execute import CHECKPOINT, execute
+from wattfold.simulator.workloads.errors import WorkloadError
 
 TWO = NodeMachine(
     classes=(
@@ -29,11 +29,11 @@ TWO = NodeMachine(
 
 
 def shared(folder: Path | None = None, *, jobs: int = 40, policy: str = "easy") -> SimulationCase:
-    """Jobs of processors that share nodes where they ask for less than one."""
+    """Jobs in processors that share nodes if they request less than a node."""
     source = WorkloadSource(
         model="lublin", jobs=jobs, procs_per_node=16, share_nodes=True, cut_sizes=True
     )
-    full = Budget.constant(TWO.full_uw)
+    full = BudgetSchedule.constant(TWO.full_uw)
     return replace(case(policy, folder), source=source, machine=TWO, budget=full)
 
 
@@ -64,7 +64,10 @@ def test_files_have_the_cores_of_jobs_where_nodes_are_shared(tmp_path: Path) -> 
 
 
 def test_like_nodes_and_whole_jobs_are_counted(tmp_path: Path) -> None:
-    """The same bytes sooner, and by policies that only count."""
+    """Nodes of one class are counted, for speed and for policies that only count.
+
+    The files are equal.
+    """
     only = NodeMachine(classes=(NodeClass.of_watts("only", 32, 16, idle_w=20),))
     for policy in ("easy", "conservative"):
         by_number = case(policy, tmp_path / f"{policy}-number")
@@ -115,6 +118,6 @@ def test_promises_are_kept_on_unlike_nodes_that_jobs_share() -> None:
 
 
 def test_what_was_not_given_is_not_in_the_description_of_a_run() -> None:
-    """Files of runs that use none of it stay as they were."""
+    """Files of runs without these settings stay as they were."""
     assert "requests" not in case("easy").identity()["source"]
     assert shared().identity()["source"]["share_nodes"] is True

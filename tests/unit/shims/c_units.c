@@ -1,5 +1,5 @@
 /* Unit tests of the parts of the shim that need neither an agent nor an OpenMP runtime. Built and run
- * under sanitizers by test_c_units.py. Ends with 0 and the number of checks. */
+ * under sanitizers by test_c_units.py. Prints the number of checks and exits with 0 on success. */
 #include "callbacks.h"
 #include "cpulist.h"
 #include "local_rank.h"
@@ -22,7 +22,7 @@ static int checks;
         }                                                                                          \
     } while (0)
 
-/* A copy on the heap of exactly these bytes: reading beyond them is an error the sanitizer sees. */
+/* A heap copy of exactly these bytes, so that the sanitizer detects reads beyond them. */
 static bool parse(const char *text, wattfold_mask *mask)
 {
     const size_t bytes = strlen(text);
@@ -70,7 +70,7 @@ static void frames(void)
     CHECK(got.done == 0.5 && got.total == 1e300);
     for (size_t bytes = 0; bytes < WIRE_HEADER_BYTES; bytes++)
         CHECK(!unpack(frame, bytes, &got));
-    /* Any bytes at all: an answer, and no reading beyond them. */
+    /* For any bytes there is an answer, and no read beyond them. */
     unsigned state = 1;
     for (int round = 0; round < 20000; round++) {
         unsigned char noise[WIRE_HEADER_BYTES + 8];
@@ -102,7 +102,7 @@ static void limits(void)
     CHECK(teams_totals().regions == 1 && teams_totals().max_team == 5);
 }
 
-/* Before the first mask regions obey what the agent has written down, as it changes. */
+/* Before the first mask, regions obey the file of the agent and its changes. */
 static void beginnings(void)
 {
     static _Atomic uint64_t word;
@@ -110,14 +110,14 @@ static void beginnings(void)
     struct lane *lane = team_lane;
     teams_begin(NULL);
     CHECK(limit_now() == TEAM_UNLIMITED);
-    teams_begin(&word); /* nothing is said there */
+    teams_begin(&word); /* the word is empty */
     CHECK(limit_now() == TEAM_UNLIMITED && region_begin(&region, lane, 8, 1) == 8 && !region_end(&region));
     atomic_store(&word, UINT64_C(7) << 32 | 2);
     teams_begin(&word);
     CHECK(region_begin(&region, lane, 8, 1) == 2 && !region_is_ahead(&region) && !region_end(&region));
     atomic_store(&word, UINT64_C(8) << 32 | 5);
     CHECK(region_begin(&region, lane, 8, 1) == 5 && region_end(&region));
-    /* The first mask has come and its own notice not yet: never without a limit. */
+    /* The first mask has arrived but its notice has not: a limit always applies. */
     teams_read_notice(NULL);
     CHECK(limit_now() == 2);
     teams_publish(TEAM_UNLIMITED);
@@ -142,36 +142,36 @@ static void ranks(void)
         CHECK(rank_is("WATTFOLD_LOCAL_RANK", nonsense[i], 999999));
 }
 
-/* The agent's notice is obeyed at once, and the helper is told: of a smaller team at the end of the region that
- * is too large for it, of a larger one by the region that has it. */
+/* The agent's notice is obeyed immediately, and the helper is woken: for a smaller team at the end of the region that
+ * is too large, for a larger team by the first region that has it. */
 static void notices(void)
 {
     static _Atomic uint64_t word;
     struct region region;
     struct lane *lane = team_lane;
     teams_publish(4);
-    teams_read_notice(&word); /* nothing is said there yet */
+    teams_read_notice(&word); /* the word is still empty */
     CHECK(region_begin(&region, lane, 8, 1) == 4 && !region_is_ahead(&region));
     atomic_store(&word, UINT64_C(1) << 32 | 2);
     CHECK(region_end(&region));
     CHECK(region_begin(&region, lane, 8, 1) == 2 && region_is_ahead(&region));
     CHECK(limit_now() == 2 && teams_totals().running_max == 2);
-    atomic_store(&team_noticed, notice_now()); /* the helper has looked */
+    atomic_store(&team_noticed, notice_now()); /* the helper has read the notice */
     CHECK(!region_is_ahead(&region) && !region_end(&region));
     CHECK(region_begin(&region, lane, 8, 1) == 2);
     atomic_store(&word, UINT64_C(2) << 32 | 6);
     CHECK(!region_end(&region));
     CHECK(region_begin(&region, lane, 8, 1) == 6 && region_is_ahead(&region) && region_end(&region));
     teams_publish(6);
-    atomic_store(&word, UINT64_C(3) << 32); /* nothing any more */
+    atomic_store(&word, UINT64_C(3) << 32); /* no limit any more */
     CHECK(limit_now() == 6);
     atomic_store(&word, UINT64_C(4) << 32 | 1);
     teams_read_notice(NULL);
     CHECK(limit_now() == 6 && region_begin(&region, lane, 8, 1) == 6 && !region_end(&region));
 }
 
-/* What an acknowledgement promises: once the helper has seen no larger team after it stored a limit, no
- * region with a larger one runs until the next limit. */
+/* The guarantee of an acknowledgement: once the helper has seen no larger team after storing a limit, no
+ * region with a larger team runs until the next limit. */
 static _Atomic int over;
 static _Atomic uint32_t promised = TEAM_UNLIMITED;
 static _Atomic int broken;
@@ -183,7 +183,7 @@ static void *regions(void *nothing)
     (void)nothing;
     while (!atomic_load(&over)) {
         const uint32_t team = region_begin(&region, lane, 8, 1);
-        /* Read inside the region: a promise made before it began, or while it runs, binds it. */
+        /* Read inside the region: an acknowledgement before its begin, or during it, binds the region. */
         if (team > atomic_load(&promised))
             atomic_store(&broken, 1);
         (void)region_end(&region);
@@ -254,7 +254,7 @@ static void callbacks_of_the_program(void)
     CHECK(callbacks_add(note, NULL) == -1);
     callbacks_run(&mask);
     CHECK(calls == 2 + 2 * WATTFOLD_CALLBACKS_MAX);
-    callbacks_remove(number); /* an old number does nothing */
+    callbacks_remove(number); /* an old number has no effect */
     callbacks_remove(-1);
     CHECK(callbacks_add(note, NULL) == -1);
     for (int i = 0; i < WATTFOLD_CALLBACKS_MAX; i++)

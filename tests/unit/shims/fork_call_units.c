@@ -1,4 +1,4 @@
-/* fork_call.S between a caller and a runtime that both look closely. */
+/* fork_call.S between a caller and a runtime that both check their arguments. */
 #include "teams.h"
 
 #include <stdarg.h>
@@ -80,7 +80,7 @@ int main(void)
 {
     for (int round = 0; round < 2 * (COUNT_MAX + 1); round++) {
         accounted = round % 2 != 0;
-        /* More than it is told of lie there: those must not be needed. */
+        /* More arguments than the count states are passed; the surplus must not be needed. */
         __kmpc_fork_call(&some_lane, round / 2, (void *)check, TEN(0), TEN(10), TEN(20), TEN(30));
     }
     const int calls = 2 * (COUNT_MAX + 1);

@@ -1,4 +1,4 @@
-"""The C parts of the shim that stand alone, plain and under sanitizers."""
+"""The separable C parts of the shim, plain and under sanitizers."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_c_units(tmp_path: Path, name: str) -> None:
     if "cannot find -l" in built.stderr or "libtsan" in built.stderr:
         pytest.skip(f"gcc has no {name} sanitizer here")
     assert built.returncode == 0, built.stderr
-    # The thread sanitizer cannot bear some kernels' layouts of addresses.
+    # The thread sanitizer does not support the address layouts of some kernels.
     fixed = ("setarch", platform.machine(), "-R") if name == "thread" else ()
     done = subprocess.run(
         [*fixed, program], capture_output=True, text=True, check=False, timeout=100

@@ -1,4 +1,4 @@
-"""Comparing what two runs wrote."""
+"""Comparison of the outputs of two runs."""
 
 from __future__ import annotations
 

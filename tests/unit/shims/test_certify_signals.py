@@ -1,4 +1,4 @@
-"""A signal that comes while a program of `certify` is being started ends the program too."""
+"""A signal during the start of a program by `certify` also ends the program."""
 
 from __future__ import annotations
 

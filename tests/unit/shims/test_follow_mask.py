@@ -1,4 +1,4 @@
-"""A Python program that follows its mask, on a shim that is told what to say."""
+"""A Python program that follows its mask, on a simulated shim."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from wattfold.shims.following import Limiter, loaded_limiters
 
 
 class ToldShim(NoShim):
-    """Says what the test tells it."""
+    """Shim that returns the core count set by the test."""
 
     def __init__(self, cores: int) -> None:
         self.now = cores
@@ -37,7 +37,7 @@ class ToldShim(NoShim):
 
 @dataclass
 class Recorder:
-    """A library that notes its limits."""
+    """A library that records its limits."""
 
     limits: list[int] = field(default_factory=list)
 

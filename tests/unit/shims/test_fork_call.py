@@ -1,4 +1,4 @@
-"""The part of the shim in assembly, on this machine and, emulated, on the other it is made for."""
+"""The assembly part of the shim, on this machine and, emulated, on the other architecture."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the shim library is looked for."""
+"""Search for the shim library."""
 
 from __future__ import annotations
 

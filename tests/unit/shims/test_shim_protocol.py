@@ -1,4 +1,4 @@
-"""The bytes between agent and shim."""
+"""Bytes exchanged between agent and shim."""
 
 from __future__ import annotations
 

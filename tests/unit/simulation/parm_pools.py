@@ -1,4 +1,4 @@
-"""Jobs, machines and an engine that only keeps the books, for PARM on a pool."""
+"""Jobs, machines and a bookkeeping engine for PARM on a pool."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from typing import Any
 import numpy as np
 
 from wattfold.coordinator.models.pass_model import APPLICATIONS, PassProfile
-from wattfold.coordinator.policies.parm_scheduler import ParmScheduler
-from wattfold.coordinator.policies.parm_settings import ParmSettings
-from wattfold.coordinator.policies.scheduler import Ask, Decision
-from wattfold.coordinator.simulation.pool.jobs import JobTable
-from wattfold.coordinator.simulation.pool.machine import Machine
-from wattfold.coordinator.simulation.pool.pool_parm import dram_levels, pool_parm, resize_price
+from wattfold.coordinator.policies.parm.scheduler import ParmScheduler
+from wattfold.coordinator.policies.parm.settings import ParmSettings
+from wattfold.coordinator.policies.port import Decision, SizeRequest
+from wattfold.simulator.engine.jobs import JobTable
+from wattfold.simulator.engine.machine import Machine
+from wattfold.simulator.engine.pool_parm import dram_levels, pool_parm, resize_price
 
 S = 1_000_000_000
 W = 1_000_000
 LEANMD = replace(APPLICATIONS["LeanMD"], average_parallelism=64.0, sigma=0.3, t1_s=40_000.0)
-"""Follows the clock more than the others."""
+"""Application with the strongest dependence on the clock frequency."""
 JACOBI = replace(APPLICATIONS["Jacobi2D"], average_parallelism=64.0, sigma=0.3, t1_s=40_000.0)
-"""Follows it least."""
+"""Application with the weakest dependence on the clock frequency."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,14 +53,14 @@ def job_table(requests: Sequence[Request]) -> JobTable:
 
 @dataclass
 class Shares:
-    """The jobs of a table, and progress that a test states."""
+    """The jobs of a table, with progress set by a test."""
 
     table: JobTable
     of: dict[int, float] = field(default_factory=dict)
 
-    def ask(self, job: int) -> Ask:
+    def ask(self, job: int) -> SizeRequest:
         table = self.table
-        return Ask(
+        return SizeRequest(
             int(table.size_min[job]),
             int(table.size_max[job]),
             float(table.priority[job]),
@@ -69,7 +69,7 @@ class Shares:
         )
 
     def held(self, job: int) -> None:
-        """A pool has its scheduler remember what it has given out."""
+        """Do nothing: the scheduler of a pool remembers its assignments."""
 
     def profile(self, job: int, kind: object) -> PassProfile:
         return self.table.profiles[job]
@@ -80,7 +80,7 @@ class Shares:
 
 @dataclass
 class Pool:
-    """A scheduler and what it has given out."""
+    """A scheduler and its current assignments."""
 
     scheduler: ParmScheduler
     machine: Machine
@@ -116,7 +116,7 @@ class Pool:
 
     @property
     def taken(self) -> tuple[int, int]:
-        """Nodes and microwatts above idle of all that runs."""
+        """Nodes and microwatts above idle of all running jobs."""
         nodes = sum(size for size, _ in self.runs.values())
         power_uw = 0
         for job, (size, cap_uw) in self.runs.items():

@@ -7,15 +7,15 @@ from dataclasses import replace
 import pytest
 from unit.simulation.parm_pools import JACOBI, Request, S, Shares, W, job_table, parm_on, pool
 
-from wattfold.coordinator.policies.parm import Variant
-from wattfold.coordinator.policies.scheduler import DramScheduler
-from wattfold.coordinator.simulation.pool.machine import Machine
+from wattfold.coordinator.policies.parm.policy import ParmVersion
+from wattfold.coordinator.policies.port import DramScheduler
+from wattfold.simulator.engine.machine import Machine
 
 CAPS = tuple(watts * W for watts in (30, 33, 36, 44, 50, 60))
 
 
 def test_names() -> None:
-    names = [pool([Request()], variant=v).scheduler.name for v in Variant]
+    names = [pool([Request()], variant=v).scheduler.name for v in ParmVersion]
     assert names == ["parm-wse", "parm-nose", "parm-nomm"]
 
 
@@ -29,7 +29,7 @@ def test_nothing_to_do() -> None:
 def test_a_lone_job_gets_everything_that_helps() -> None:
     one = pool([Request()], caps_uw=CAPS)
     one.submit(0)
-    # LeanMD gets no faster above 52 W: of 60 W it can use all, of 50 W it lacks 2.
+    # LeanMD gets no faster above 52 W: 60 W is enough and 50 W is 2 W short.
     assert one.decide() == [(0, 8, 60 * W)]
     assert one.decide() == []
     assert len(one.scheduler.solver_ns) == 2
@@ -52,7 +52,7 @@ def test_power_above_idle_is_what_jobs_are_charged_with() -> None:
     one = pool([Request(low=4, high=4)], power_w=4 * (36 - 25), caps_uw=CAPS)
     one.submit(0)
     assert one.decide() == [(0, 4, 36 * W)]
-    # An idle node that is charged nothing leaves base and DRAM power to the job.
+    # An idle node without a charge leaves base and DRAM power to the job.
     machine = Machine.of_watts(8, idle_w=0)
     table = job_table([Request(low=4, high=4)])
     scheduler = parm_on(table, machine, caps_uw=CAPS)
@@ -64,9 +64,9 @@ def test_power_above_idle_is_what_jobs_are_charged_with() -> None:
 
 @pytest.mark.parametrize(
     ("variant", "first", "later"),
-    [(Variant.WSE, 8, 4), (Variant.NOSE, 8, 8), (Variant.NOMM, 2, 2)],
+    [(ParmVersion.WSE, 8, 4), (ParmVersion.NOSE, 8, 8), (ParmVersion.NOMM, 2, 2)],
 )
-def test_who_may_change_its_size_and_when(variant: Variant, first: int, later: int) -> None:
+def test_who_may_change_its_size_and_when(variant: ParmVersion, first: int, later: int) -> None:
     two = pool([Request(low=2), Request(low=2, submit_s=1)], variant=variant, alpha=0.0)
     two.submit(0)
     two.decide()
@@ -77,14 +77,14 @@ def test_who_may_change_its_size_and_when(variant: Variant, first: int, later: i
 
 
 def test_nomm_may_be_read_as_the_greatest_size() -> None:
-    one = pool([Request(low=2)], variant=Variant.NOMM, nomm_size="max")
+    one = pool([Request(low=2)], variant=ParmVersion.NOMM, nomm_size="max")
     one.submit(0)
     one.decide()
     assert one.sizes == {0: 8}
 
 
-@pytest.mark.parametrize("variant", list(Variant))
-def test_caps_are_free_while_a_job_runs(variant: Variant) -> None:
+@pytest.mark.parametrize("variant", list(ParmVersion))
+def test_caps_are_free_while_a_job_runs(variant: ParmVersion) -> None:
     one = pool([Request(low=4, high=4, malleable=False)], variant=variant, caps_uw=CAPS)
     one.submit(0)
     one.decide()
@@ -164,7 +164,8 @@ def test_a_budget_that_no_longer_holds_all_lifts_locks() -> None:
     two.submit(1, now_s=1)
     two.decide(1)
     assert two.sizes == {0: 4, 1: 4}
-    # Job 0 was resized a second ago. At 4 and 2 nodes of 30 W they need 30 W, at 2 and 2 20 W.
+    # Job 0 was resized a second ago. At 4 and 2 nodes of 30 W they need 30 W, at 2 and 2 nodes 20
+    # W.
     two.give(8, 24 * W)
     two.decide(2)
     assert two.sizes == {0: 2, 1: 2}
@@ -213,7 +214,7 @@ def test_a_resize_that_gains_more_than_it_costs_is_made() -> None:
 
 @pytest.mark.parametrize("solver", ["lagrangian", "greedy"])
 def test_of_equal_jobs_the_one_submitted_first_starts_whenever_it_came_back(solver: str) -> None:
-    # Waiting counts for nothing, so that only the order of the queue is left.
+    # Waiting time has no weight, so only the order of the queue counts.
     requests = [Request(high=1), Request(high=1, submit_s=10), Request(high=1, submit_s=20)]
     one = pool(requests, nodes=1, solver=solver, alpha=0.0)
     one.submit(0, now_s=30)
@@ -221,7 +222,7 @@ def test_of_equal_jobs_the_one_submitted_first_starts_whenever_it_came_back(solv
     assert one.sizes == {0: 1}
     one.submit(1, 2, now_s=40)
     one.decide(40)
-    # It has lost its node, and waits again behind them as it is told.
+    # Job 0 has lost its node and is submitted again, behind the others.
     one.end(0, now_s=50)
     one.submit(0, now_s=50)
     one.decide(50)

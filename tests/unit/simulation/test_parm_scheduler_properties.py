@@ -1,4 +1,4 @@
-"""PARM on random pools: within limits, as the service decides, the same after a restart."""
+"""PARM on random pools: it keeps limits, decides as the service does, and survives restarts."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from unit.policies.snapshots import job, node, snapshot
 from unit.simulation.parm_pools import Pool, Request, S, W, pool, random_requests
 
-from wattfold.coordinator.core.job import Assignment, JobKind, SizeUnit
-from wattfold.coordinator.core.plan import JobView, Plan
-from wattfold.coordinator.policies.parm import Parm, Variant
+from wattfold.coordinator.core.model.job import Assignment, JobKind, SizeUnit
+from wattfold.coordinator.core.model.plan import JobView, Plan
+from wattfold.coordinator.policies.parm.policy import Parm, ParmVersion
 
 NODES = 6
-VARIANTS = st.sampled_from(Variant)
+VARIANTS = st.sampled_from(ParmVersion)
 
 
 def random_event(rng: random.Random, one: Pool, waiting: list[int], now_s: float) -> None:
@@ -41,7 +41,7 @@ def random_event(rng: random.Random, one: Pool, waiting: list[int], now_s: float
     solver=st.sampled_from(["lagrangian", "greedy"]),
 )
 def test_what_runs_stays_within_nodes_power_and_rules(
-    seed: int, variant: Variant, price: bool, drams_w: tuple[int, ...], solver: str
+    seed: int, variant: ParmVersion, price: bool, drams_w: tuple[int, ...], solver: str
 ) -> None:
     rng = random.Random(seed)
     requests = random_requests(rng, 8, NODES)
@@ -70,18 +70,18 @@ def test_what_runs_stays_within_nodes_power_and_rules(
             assert request.low <= size <= min(request.high, NODES)
             assert one.machine.cap_uw_min <= cap_uw <= one.machine.cap_uw_max
             if index not in before:
-                assert variant is not Variant.NOMM or size == request.low
+                assert variant is not ParmVersion.NOMM or size == request.low
             elif before[index][0] != size:
-                assert variant is Variant.WSE
+                assert variant is ParmVersion.WSE
                 assert request.malleable
-                # A lock is lifted only where the jobs did not fit otherwise.
+                # A lock is lifted only if the jobs do not fit otherwise.
                 assert now_s - resized_s[index] >= 500 or _tight(one, before)
                 resized_s[index] = now_s
 
 
 def _tight(one: Pool, before: dict[int, tuple[int, int]]) -> bool:
-    """Whether what ran before at its sizes and near its least cap is too much for the budget."""
-    # 32 W is the least cap offered to any application, but for rounding and LeanMD's 30 W.
+    """Whether the running jobs exceed the budget at their sizes and near their minimum cap."""
+    # 32 W is the minimum cap offered to any application, apart from rounding and LeanMD's 30 W.
     least_uw = sum(size * one.machine.dynamic_uw(33 * W) for size, _ in before.values())
     return least_uw > one.spendable_uw
 
@@ -109,7 +109,9 @@ def view_of(request: Request, index: int, current: Assignment | None, done: floa
     cores=st.sampled_from([1, 4]),
     solver=st.sampled_from(["lagrangian", "greedy"]),
 )
-def test_the_service_decides_the_same(seed: int, variant: Variant, cores: int, solver: str) -> None:
+def test_the_service_decides_the_same(
+    seed: int, variant: ParmVersion, cores: int, solver: str
+) -> None:
     rng = random.Random(seed)
     requests = random_requests(rng, 6, NODES)
     requests = [Request(**{**vars(r), "malleable": False}) for r in requests]

@@ -1,4 +1,4 @@
-"""A truth with nodes but without a coordinator, and small tables of jobs."""
+"""Simulated nodes without a coordinator, and small job tables."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ import numpy as np
 
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import JobId, NodeId
-from wattfold.coordinator.core import actions as act
-from wattfold.coordinator.core.job import JobSpec
-from wattfold.coordinator.simulation.cluster.agent import Agent, Command
-from wattfold.coordinator.simulation.cluster.clock import VirtualClock
-from wattfold.coordinator.simulation.cluster.site import PACKAGE, node_specs
-from wattfold.coordinator.simulation.cluster.truth import Truth
-from wattfold.coordinator.simulation.cluster.work import Work
-from wattfold.coordinator.simulation.pool.jobs import JobTable
-from wattfold.coordinator.simulation.pool.machine import Machine
+from wattfold.coordinator.core.model import actions as act
+from wattfold.coordinator.core.model.job import JobSpec
+from wattfold.simulator.engine.jobs import JobTable
+from wattfold.simulator.engine.machine import Machine
+from wattfold.simulator.messages.agent import Agent, Command
+from wattfold.simulator.messages.clock import VirtualClock
+from wattfold.simulator.messages.site import PACKAGE, node_specs
+from wattfold.simulator.messages.truth import Truth
+from wattfold.simulator.messages.work import Work
 
 S = 1_000_000_000
 W = 1_000_000
@@ -24,7 +24,7 @@ CORES = 4
 
 
 class Site:
-    """Nodes of four cores that do what they are told at once. ``ended`` are nodes in order."""
+    """Nodes of four cores that obey immediately. ``ended`` lists nodes in the order of job ends."""
 
     def __init__(self, nodes: int = 1, **machine: Any) -> None:
         self.machine = Machine.of_watts(nodes, **machine)
@@ -79,7 +79,7 @@ class Site:
         self.clock.skip_to(until_ns)
 
     def end_s(self, job: str) -> float:
-        """When a job has ended, after all that is to happen did."""
+        """Process all pending events and return the end of a job, s."""
         self.until(10**6)
         return self.truth.runs[JobId(job)].totals.end_ns / S
 

@@ -1,4 +1,4 @@
-"""A workload through the service's own core: what the record says, and what faults do to it."""
+"""A workload through the service's own core: the record and the effects of faults."""
 
 from __future__ import annotations
 
@@ -10,30 +10,30 @@ import pytest
 from unit.simulation_cluster.small_site import CORES, S, W, table
 
 from wattfold.contract.ids import JobId, NodeId
-from wattfold.coordinator.core.state import CoreSettings
+from wattfold.coordinator.core.state.state import CoreSettings
 from wattfold.coordinator.models.pass_model import SizeUnit
-from wattfold.coordinator.policies.fifo_easy import FifoEasy
-from wattfold.coordinator.policies.parm import Parm
-from wattfold.coordinator.simulation.cluster.driver import Cluster, ClusterOptions
-from wattfold.coordinator.simulation.cluster.faults import Faults, Incident, IncidentKind
-from wattfold.coordinator.simulation.cluster.flight_recorder import BrokenInvariantError
-from wattfold.coordinator.simulation.cluster.meter import BudgetStep
-from wattfold.coordinator.simulation.cluster.record import ClusterRecord
-from wattfold.coordinator.simulation.cluster.run import Experiment, run
-from wattfold.coordinator.simulation.cluster.site import PACKAGE, node_specs
-from wattfold.coordinator.simulation.pool.jobs import JobTable, job_table
-from wattfold.coordinator.simulation.pool.machine import Machine
-from wattfold.coordinator.simulation.workloads.annotations import annotate
-from wattfold.coordinator.simulation.workloads.workload import Workload
+from wattfold.coordinator.policies.fifo.policy import FifoEasy
+from wattfold.coordinator.policies.parm.policy import Parm
+from wattfold.simulator.engine.jobs import JobTable, job_table
+from wattfold.simulator.engine.machine import Machine
+from wattfold.simulator.messages.driver import ClusterOptions, SimulatedCluster
+from wattfold.simulator.messages.faults import Faults, Incident, IncidentKind
+from wattfold.simulator.messages.flight_recorder import BrokenInvariantError
+from wattfold.simulator.messages.meter import MeteredBudget
+from wattfold.simulator.messages.record import ClusterRecord
+from wattfold.simulator.messages.run import SimulationInputs, run
+from wattfold.simulator.messages.site import PACKAGE, node_specs
+from wattfold.simulator.workloads.annotations import annotate
+from wattfold.simulator.workloads.workload import Workload
 
 MACHINE = Machine.of_watts(4)
-FULL = (BudgetStep(time_ns=0, budget_uw=MACHINE.full_uw),)
+FULL = (MeteredBudget(time_ns=0, budget_uw=MACHINE.full_uw),)
 OPTIONS = ClusterOptions(lease_ns=60 * S, settings=CoreSettings(check_every=1))
 
 
-def experiment(**fields: Any) -> Experiment:
+def experiment(**fields: Any) -> SimulationInputs:
     chosen: dict[str, Any] = {"budget": FULL, "cores_per_node": CORES, "options": OPTIONS}
-    return Experiment(**{**chosen, **fields})
+    return SimulationInputs(**{**chosen, **fields})
 
 
 def annotated(seed: int = 3) -> JobTable:
@@ -60,7 +60,7 @@ def test_rigid_jobs_run_for_their_time_and_queue_for_nodes() -> None:
 
 def test_the_energy_of_the_machine_is_that_of_its_nodes() -> None:
     record = run(MACHINE, table((0, 3, 100)), FifoEasy(), experiment())
-    # The job has no profile, so it draws all its caps allow, and leaves one node idle.
+    # The job has no profile, so it draws all that its caps allow. One node stays idle.
     busy_w, idle_w = MACHINE.busy_uw(60 * W) / W, MACHINE.idle_uw / W
     assert record.columns.energy_uj[0] / 1e6 == pytest.approx(3 * busy_w * 100, rel=1e-3)
     assert record.energy_uj / 1e6 == pytest.approx((3 * busy_w + idle_w) * 100, rel=1e-3)
@@ -83,7 +83,7 @@ def _comparable(record: ClusterRecord) -> list[list[Any]]:
 
 def test_the_same_seed_gives_the_same_run_and_another_another() -> None:
     faults = Faults(lose=0.05, late=0.02, double=0.05, delay_ns=300_000_000)
-    budget = (BudgetStep(time_ns=0, budget_uw=MACHINE.idle_total_uw + 80 * W),)
+    budget = (MeteredBudget(time_ns=0, budget_uw=MACHINE.idle_total_uw + 80 * W),)
     records = [
         run(
             MACHINE,
@@ -103,7 +103,7 @@ def test_the_same_seed_gives_the_same_run_and_another_another() -> None:
 
 def test_a_lowered_budget_is_answered_within_its_deadline() -> None:
     low_uw = MACHINE.idle_total_uw + 40 * W
-    budget = (*FULL, BudgetStep(time_ns=150 * S, budget_uw=low_uw, deadline_ns=5 * S))
+    budget = (*FULL, MeteredBudget(time_ns=150 * S, budget_uw=low_uw, deadline_ns=5 * S))
     record = run(MACHINE, table((100, 4, 100)), FifoEasy(), experiment(budget=budget))
     (response,) = record.responses
     assert response.bound_before_uw == MACHINE.full_uw
@@ -116,7 +116,7 @@ def test_a_lowered_budget_is_answered_within_its_deadline() -> None:
 
 def test_a_deadline_too_short_for_a_window_breaks_the_run() -> None:
     low_uw = MACHINE.idle_total_uw + 40 * W
-    budget = (*FULL, BudgetStep(time_ns=150 * S, budget_uw=low_uw, deadline_ns=S // 2))
+    budget = (*FULL, MeteredBudget(time_ns=150 * S, budget_uw=low_uw, deadline_ns=S // 2))
     with pytest.raises(BrokenInvariantError, match="budget"):
         run(MACHINE, table((100, 4, 100)), FifoEasy(), experiment(budget=budget))
 
@@ -160,7 +160,7 @@ def test_a_job_that_never_fits_does_not_keep_a_run_going() -> None:
 
 
 def test_a_zone_that_breaks_its_word_is_found_and_told_with_the_last_events() -> None:
-    cluster = Cluster(
+    cluster = SimulatedCluster(
         node_specs(MACHINE, CORES), FifoEasy(), MACHINE.idle_total_uw, replace(OPTIONS, seed=7)
     )
 

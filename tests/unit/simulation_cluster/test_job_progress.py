@@ -1,4 +1,4 @@
-"""Work is integrated from the cores held and the caps in force; power and bounds follow them."""
+"""Work is integrated over held cores and caps in force; power and bounds follow them."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from unit.simulation_cluster.small_site import CORES, S, Site, W
 
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import JobId
-from wattfold.coordinator.core import actions as act
-from wattfold.coordinator.core.job import JobSpec, ResizeMode
+from wattfold.coordinator.core.model import actions as act
+from wattfold.coordinator.core.model.job import JobSpec, ResizeMode
 from wattfold.coordinator.models.pass_model import APPLICATIONS, PassProfile, SizeUnit
-from wattfold.coordinator.simulation.cluster.work import Place, SpeedModel, Work
+from wattfold.simulator.messages.work import CoresAtCap, SpeedModel, Work
 
 LEANMD = replace(APPLICATIONS["LeanMD"], t1_s=400.0, average_parallelism=4.0, sigma=0.0)
 
@@ -37,18 +37,18 @@ def pass_work(profile: PassProfile = LEANMD) -> Work:
 )
 def test_speed_with_uneven_cores(model: SpeedModel, cores: tuple[int, ...], share: float) -> None:
     work = Work(run_ns=100, asked_cores=8, model=model)
-    places = [Place(cores=count, level_uw=0) for count in cores]
+    places = [CoresAtCap(cores=count, level_uw=0) for count in cores]
     assert work.rate(places) * 100 == pytest.approx(share)
 
 
 def test_pass_takes_the_least_level_of_any_node() -> None:
-    places = [Place(cores=4, level_uw=60 * W), Place(cores=4, level_uw=35 * W)]
+    places = [CoresAtCap(cores=4, level_uw=60 * W), CoresAtCap(cores=4, level_uw=35 * W)]
     assert 1e-9 / pass_work().rate(places) == pytest.approx(LEANMD.time_s(2, 35.0))
 
 
 def test_pass_counts_cores_where_its_profile_does() -> None:
     work = pass_work(replace(LEANMD, unit=SizeUnit.CORES))
-    assert 1e-9 / work.rate([Place(cores=3, level_uw=60 * W)]) == pytest.approx(
+    assert 1e-9 / work.rate([CoresAtCap(cores=3, level_uw=60 * W)]) == pytest.approx(
         LEANMD.time_s(3, 60.0)
     )
 
@@ -59,7 +59,7 @@ def test_a_shrunk_job_ends_later_and_a_grown_one_sooner() -> None:
     site.until(40)
     site.mask(0, "a", "0-1")  # 60 s of work left at half the speed
     site.until(100)
-    site.mask(0, "a", "0-3")  # 30 s left at full speed
+    site.mask(0, "a", "0-3")  # 30 s remain at full speed
     assert site.end_s("a") == pytest.approx(130)
     totals = site.truth.runs[JobId("a")].totals
     assert (totals.resizes, totals.first_size, totals.last_size) == (2, 4, 4)

@@ -1,4 +1,4 @@
-"""Predictions by messages: the service's own way, by every policy, with all its checks."""
+"""Predictions in simulations by messages: the code of the service, every policy, all checks."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from unit.runs.sample_runs import case
 
 from wattfold.coordinator.models.forecast import METHODS
 from wattfold.coordinator.policies import registry
-from wattfold.coordinator.simulation.runs.case import MessageLevel, SimulationCase
-from wattfold.coordinator.simulation.runs.execute import execute
+from wattfold.simulator.runs.case import MessageLevel, SimulationCase
+from wattfold.simulator.runs.execute import execute
 
 SERVED = [e.variant.simulator_name for e in registry.entries() if e.variant.service is not None]
-"""Of jobs under PARM there are few: each that is given more time has it solve again."""
+"""Policies of the service. PARM runs with few jobs, because each extension triggers its solver."""
 
 
 def by_messages(policy: str, predict: str, folder: Path) -> SimulationCase:

@@ -1,4 +1,4 @@
-"""A process for callers that wait: what it answers when it fails, is late or eats memory."""
+"""A child process for blocking callers: answers after failures, delays and memory exhaustion."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What numba has kept of other sources is not used."""
+"""Code that numba compiled from other sources is not used."""
 
 from __future__ import annotations
 

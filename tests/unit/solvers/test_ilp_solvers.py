@@ -1,25 +1,25 @@
-"""The ILP by hand: both paths of GLPK, the greedy fallback, exact limits, endings."""
+"""The ILP by hand: both paths of GLPK, the greedy fallback, exact limits, and outcomes."""
 
 from collections.abc import Callable, Sequence
 
 import numpy as np
 import pytest
 
-from wattfold.coordinator.solvers import glpk, greedy, highs, lagrangian
-from wattfold.coordinator.solvers.glpk import GlpkOptions
-from wattfold.coordinator.solvers.instances import VARIANTS, Variant, draw
-from wattfold.coordinator.solvers.lagrangian import LagrangianOptions
-from wattfold.coordinator.solvers.linear_arrays import LinearArrays, arrays_of
-from wattfold.coordinator.solvers.presolve import worthwhile
-from wattfold.coordinator.solvers.problem import (
+from wattfold.coordinator.solvers.allocator import glpk, greedy, highs, lagrangian
+from wattfold.coordinator.solvers.allocator.glpk import GlpkOptions
+from wattfold.coordinator.solvers.allocator.instances import VARIANTS, Variant, draw
+from wattfold.coordinator.solvers.allocator.lagrangian import LagrangianOptions
+from wattfold.coordinator.solvers.allocator.linear_arrays import LinearArrays, arrays_of
+from wattfold.coordinator.solvers.allocator.presolve import worthwhile
+from wattfold.coordinator.solvers.allocator.problem import (
+    AllocationOutcome,
+    AllocationProblem,
     CapacityRow,
-    Outcome,
-    Problem,
     Solution,
     check,
     check_choice,
 )
-from wattfold.coordinator.solvers.pyomo_model import build_model, compile_model
+from wattfold.coordinator.solvers.allocator.pyomo_model import build_model, compile_model
 
 Option = tuple[int, int, int, float]
 """job, units, power_uw, value"""
@@ -31,9 +31,9 @@ def problem(
     units_max: int,
     power_uw_max: int,
     rows: tuple[CapacityRow, ...] = (),
-) -> Problem:
+) -> AllocationProblem:
     units = np.asarray([option[1] for option in options], dtype=np.int64)
-    return Problem(
+    return AllocationProblem(
         job_of=np.asarray([option[0] for option in options], dtype=np.int32),
         units=units,
         power_uw=np.asarray([option[2] for option in options], dtype=np.int64),
@@ -45,11 +45,11 @@ def problem(
     )
 
 
-def pure(case: Problem) -> Solution:
+def pure(case: AllocationProblem) -> Solution:
     return glpk.solve(case, GlpkOptions(presolve=False))
 
 
-def exactly(case: Problem) -> Solution:
+def exactly(case: AllocationProblem) -> Solution:
     return lagrangian.solve(case, LagrangianOptions(exact=True))
 
 
@@ -61,7 +61,7 @@ SOLVERS = [
     pytest.param(greedy.solve, id="greedy"),
 ]
 EXACT = SOLVERS[:4]
-Solver = Callable[[Problem], Solution]
+Solver = Callable[[AllocationProblem], Solution]
 
 
 @pytest.mark.parametrize("solve", EXACT)
@@ -76,7 +76,7 @@ def test_small_case_by_hand(solve: Solver) -> None:
     # {0, 2, 4} takes exactly 4 units and 200 µW; every other plan of value above 6 takes more.
     assert solution.choice.tolist() == [0, 2, 4]
     assert solution.objective == pytest.approx(6.0)
-    assert solution.outcome is Outcome.OPTIMAL
+    assert solution.outcome is AllocationOutcome.OPTIMAL
     assert solution.gap < 1e-7
 
 
@@ -84,23 +84,23 @@ def test_small_case_by_hand(solve: Solver) -> None:
 def test_must_run_jobs_that_do_not_fit_are_infeasible(solve: Solver) -> None:
     case = problem([(0, 1, 60, 1.0), (1, 1, 60, 1.0)], [True, True], units_max=4, power_uw_max=119)
     solution = solve(case)
-    assert solution.outcome is Outcome.INFEASIBLE
+    assert solution.outcome is AllocationOutcome.INFEASIBLE
     assert not solution.usable
     assert solution.choice.tolist() == [-1, -1]
 
 
 @pytest.mark.parametrize("solve", EXACT)
 def test_limits_that_only_together_do_not_fit_are_infeasible(solve: Solver) -> None:
-    # Each job has one option cheap in units and one cheap in power.
+    # Each job has an option that is cheap in units and an option that is cheap in power.
     options = [(job, units, power, 1.0) for job in range(2) for units, power in ((1, 9), (9, 1))]
     solution = solve(problem(options, [True, True], units_max=5, power_uw_max=5))
-    assert solution.outcome is Outcome.INFEASIBLE
+    assert solution.outcome is AllocationOutcome.INFEASIBLE
 
 
 @pytest.mark.parametrize("solve", SOLVERS)
 def test_a_must_run_job_without_options_is_infeasible(solve: Solver) -> None:
     case = problem([(0, 1, 1, 1.0)], [False, True], units_max=9, power_uw_max=9)
-    assert solve(case).outcome is Outcome.INFEASIBLE
+    assert solve(case).outcome is AllocationOutcome.INFEASIBLE
 
 
 @pytest.mark.parametrize("solve", SOLVERS)
@@ -168,7 +168,7 @@ def test_must_run_one_microwatt_over_is_infeasible(solve: Solver) -> None:
         units_max=2,
         power_uw_max=2 * 10**12,
     )
-    assert solve(case).outcome is Outcome.INFEASIBLE
+    assert solve(case).outcome is AllocationOutcome.INFEASIBLE
 
 
 @pytest.mark.parametrize("variant", VARIANTS, ids=lambda variant: variant.name)
@@ -177,11 +177,11 @@ def test_paper_sized_instances_are_proven(variant: Variant) -> None:
     assert case.job_count == 200
     assert case.option_count > 9000
     exact = glpk.solve(case)
-    assert exact.outcome is Outcome.OPTIMAL
+    assert exact.outcome is AllocationOutcome.OPTIMAL
     assert exact.gap < 1e-7
     assert check(case, exact) == ()
     rough = glpk.solve(case, GlpkOptions(gap=1e-3))
-    assert rough.outcome is Outcome.OPTIMAL
+    assert rough.outcome is AllocationOutcome.OPTIMAL
     assert rough.objective >= exact.objective * (1 - 1e-3)
     quick = greedy.solve(case)
     assert check(case, quick) == ()
@@ -209,13 +209,15 @@ def test_preparation_does_not_change_the_optimum(variant: Variant) -> None:
 def test_a_time_limit_leaves_a_valid_plan() -> None:
     case = draw(VARIANTS[0], np.random.default_rng(3))
     solution = glpk.solve(case, GlpkOptions(time_limit_s=0.001))
-    assert solution.outcome in (Outcome.FEASIBLE, Outcome.OPTIMAL)
+    assert solution.outcome in (AllocationOutcome.FEASIBLE, AllocationOutcome.OPTIMAL)
     assert check(case, solution) == ()
     assert solution.bound >= solution.objective
 
 
 @pytest.mark.parametrize("compiled", [lambda p: compile_model(build_model(p)), arrays_of])
-def test_compiled_model_is_the_problem(compiled: Callable[[Problem], LinearArrays]) -> None:
+def test_compiled_model_is_the_problem(
+    compiled: Callable[[AllocationProblem], LinearArrays],
+) -> None:
     case = problem(
         [(0, 1, 50, 1.0), (0, 2, 100, 1.8), (2, 2, 90, 2.0)],
         [True, False, False],

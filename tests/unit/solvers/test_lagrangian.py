@@ -1,4 +1,4 @@
-"""The Lagrangian allocator by hand: paper-sized rounds, rows, ties, magnitudes, what it loads."""
+"""The Lagrangian allocator by hand: paper-sized rounds, rows, ties, magnitudes, and its imports."""
 
 import subprocess
 import sys
@@ -7,21 +7,27 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from wattfold.coordinator.solvers import enumeration, glpk, lagrangian
-from wattfold.coordinator.solvers.core_search import core_of, enumerate_core, search_core
-from wattfold.coordinator.solvers.glpk import GlpkOptions
-from wattfold.coordinator.solvers.instances import VARIANTS, Variant, draw
-from wattfold.coordinator.solvers.lagrangian import LagrangianOptions
-from wattfold.coordinator.solvers.merging import merge
-from wattfold.coordinator.solvers.prices import certify, descend, start
-from wattfold.coordinator.solvers.problem import CapacityRow, Outcome, Problem, check, check_choice
-from wattfold.coordinator.solvers.resources import Table, tabulate
+from wattfold.coordinator.solvers.allocator import enumeration, glpk, lagrangian
+from wattfold.coordinator.solvers.allocator.core_search import core_of, enumerate_core, search_core
+from wattfold.coordinator.solvers.allocator.glpk import GlpkOptions
+from wattfold.coordinator.solvers.allocator.instances import VARIANTS, Variant, draw
+from wattfold.coordinator.solvers.allocator.lagrangian import LagrangianOptions
+from wattfold.coordinator.solvers.allocator.merging import merge
+from wattfold.coordinator.solvers.allocator.prices import certify, descend, start
+from wattfold.coordinator.solvers.allocator.problem import (
+    AllocationOutcome,
+    AllocationProblem,
+    CapacityRow,
+    check,
+    check_choice,
+)
+from wattfold.coordinator.solvers.allocator.resources import Table, tabulate
 
-EXACT = LagrangianOptions(exact=True)
+EXACT = LagrangianOptions(exact=True, time_limit_s=240.0)
 
 
-def with_node_rows(problem: Problem, nodes: int, share: float) -> Problem:
-    """Puts the jobs that must run on nodes in turn, whose units bound their sum."""
+def with_node_rows(problem: AllocationProblem, nodes: int, share: float) -> AllocationProblem:
+    """Put the mandatory jobs on nodes in turn. The units of each node bound their sum."""
     running = np.flatnonzero(problem.must_run)
     rows = []
     for node in range(nodes):
@@ -41,7 +47,7 @@ def with_node_rows(problem: Problem, nodes: int, share: float) -> Problem:
     return replace(problem, rows=tuple(rows))
 
 
-def table_of(problem: Problem) -> Table:
+def table_of(problem: AllocationProblem) -> Table:
     table = tabulate(problem)
     assert isinstance(table, Table)
     return table
@@ -52,7 +58,7 @@ def test_paper_sized_rounds_are_certified(variant: Variant) -> None:
     for seed in range(3):
         case = draw(variant, np.random.default_rng(seed))
         solution = lagrangian.solve(case)
-        assert solution.outcome is Outcome.OPTIMAL
+        assert solution.outcome is AllocationOutcome.OPTIMAL
         assert solution.gap <= 1e-3
         assert check(case, solution) == ()
 
@@ -71,7 +77,7 @@ def test_few_jobs_are_closed_although_their_relaxation_is_weak(jobs: int) -> Non
     for seed in range(4):
         case = draw(replace(VARIANTS[0], jobs=jobs), np.random.default_rng(seed))
         solution = lagrangian.solve(case)
-        assert solution.outcome is Outcome.OPTIMAL
+        assert solution.outcome is AllocationOutcome.OPTIMAL
         assert check(case, solution) == ()
 
 
@@ -80,7 +86,7 @@ def test_rows_of_nodes(nodes: int, share: float) -> None:
     case = with_node_rows(draw(VARIANTS[0], np.random.default_rng(3)), nodes, share)
     assert len(table_of(case).cost) == 3, "disjoint rows share a layer"
     solution = lagrangian.solve(case)
-    assert solution.outcome is Outcome.OPTIMAL
+    assert solution.outcome is AllocationOutcome.OPTIMAL
     assert check(case, solution) == ()
     reference = glpk.solve(case, GlpkOptions(gap=1e-3))
     assert solution.bound >= reference.objective
@@ -93,7 +99,7 @@ def test_rows_that_share_jobs_take_layers_of_their_own() -> None:
     both = replace(case, rows=(*one.rows, *two.rows))
     assert len(table_of(both).cost) == 4
     solution = lagrangian.solve(both, EXACT)
-    assert solution.outcome is Outcome.OPTIMAL
+    assert solution.outcome is AllocationOutcome.OPTIMAL
     assert solution.objective == pytest.approx(glpk.solve(both).objective, rel=2e-7)
 
 
@@ -107,7 +113,7 @@ def test_many_nodes_with_rows_are_repaired_at_once() -> None:
     merged = merge(case)
     assert merged is not None
     assert merged.problem.rows == ()
-    # Rows of all units twice over cannot be merged: they are priced.
+    # Rows that contain all units twice cannot be merged and get prices.
     twice = replace(case, rows=(*case.rows, *case.rows))
     assert merge(twice) is None
     priced = lagrangian.solve(twice, LagrangianOptions(time_limit_s=0.0))
@@ -119,14 +125,14 @@ def test_many_nodes_with_rows_are_repaired_at_once() -> None:
 def test_a_sampled_start_prices_thousands_of_jobs() -> None:
     case = draw(replace(VARIANTS[0], jobs=2000), np.random.default_rng(1))
     solution = lagrangian.solve(case)
-    assert solution.outcome is Outcome.OPTIMAL
+    assert solution.outcome is AllocationOutcome.OPTIMAL
     assert solution.gap < 1e-4
     assert check(case, solution) == ()
 
 
 def test_thousands_of_identical_jobs() -> None:
     jobs = 3000
-    case = Problem(
+    case = AllocationProblem(
         job_of=np.repeat(np.arange(jobs, dtype=np.int32), 2),
         units=np.tile(np.asarray([1, 2]), jobs),
         power_uw=np.tile(np.asarray([70, 130]), jobs),
@@ -136,8 +142,8 @@ def test_thousands_of_identical_jobs() -> None:
         power_uw_max=10**6,
     )
     solution = lagrangian.solve(case)
-    assert solution.outcome is Outcome.OPTIMAL
-    # 2,000 jobs at one unit, 1,000 at two: all units taken, every job running.
+    assert solution.outcome is AllocationOutcome.OPTIMAL
+    # 2,000 jobs at one unit, 1,000 at two: all units are used and every job runs.
     assert solution.objective == pytest.approx(3600.0)
 
 
@@ -146,7 +152,7 @@ def test_values_of_very_different_magnitude() -> None:
     factor = 10.0 ** np.random.default_rng(3).integers(-12, 13, case.job_count)
     case = replace(case, value=case.value * factor[case.job_of])
     solution = lagrangian.solve(case, EXACT)
-    assert solution.outcome is Outcome.OPTIMAL
+    assert solution.outcome is AllocationOutcome.OPTIMAL
     assert check(case, solution) == ()
 
 
@@ -154,14 +160,14 @@ def test_no_capacity() -> None:
     case = draw(replace(VARIANTS[-1], jobs=20), np.random.default_rng(0))
     for limits in ({"units_max": 0}, {"power_uw_max": 0}, {"units_max": 0, "power_uw_max": 0}):
         solution = lagrangian.solve(replace(case, **limits), EXACT)
-        assert solution.outcome is Outcome.OPTIMAL
+        assert solution.outcome is AllocationOutcome.OPTIMAL
         assert solution.choice.tolist() == [-1] * 20
         assert solution.objective == solution.bound == 0.0
 
 
 def test_a_negative_limit_leaves_no_plan() -> None:
     case = draw(replace(VARIANTS[-1], jobs=3), np.random.default_rng(0))
-    assert lagrangian.solve(replace(case, power_uw_max=-1)).outcome is Outcome.INFEASIBLE
+    assert lagrangian.solve(replace(case, power_uw_max=-1)).outcome is AllocationOutcome.INFEASIBLE
 
 
 def test_no_time_still_gives_a_plan_and_a_bound() -> None:
@@ -205,7 +211,7 @@ def test_an_enumeration_that_grows_too_large_says_so() -> None:
 
 def test_a_warm_solver_has_loaded_no_modelling_library() -> None:
     code = (
-        "import sys; from wattfold.coordinator.policies.parm import Parm; Parm().warm_up();"
+        "import sys; from wattfold.coordinator.policies.parm.policy import Parm; Parm().warm_up();"
         "print(sorted({'pyomo', 'swiglpk', 'scipy'} & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -1,4 +1,4 @@
-"""The worker process: answers, failures, deadlines, and that it never outlives its parent."""
+"""The worker process: answers, failures, deadlines, and its end when its parent ends."""
 
 import asyncio
 import contextlib
@@ -37,7 +37,7 @@ async def value_of(worker: SolverWorker, function: Any, *args: object) -> Any:
 
 
 def wait_for_end(pid: int) -> None:
-    """Until the process is gone, at most LONG_S."""
+    """Wait until the process is gone, for at most LONG_S."""
     with contextlib.suppress(ProcessLookupError):
         fd = os.pidfd_open(pid)
         try:
@@ -47,7 +47,7 @@ def wait_for_end(pid: int) -> None:
 
 
 async def file_written(path: Path) -> None:
-    """Until a file exists; the loop gets its turns meanwhile."""
+    """Wait until a file exists; the event loop continues meanwhile."""
     async with asyncio.timeout(LONG_S):
         while not (path.exists() and path.read_text()):
             await asyncio.sleep(0.005)

@@ -1,25 +1,33 @@
-"""Jobs that are taken in order, and wait where that costs them less."""
+"""Jobs planned in order that wait if that costs less."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from wattfold.coordinator.solvers.training.building import (
-    Asking,
     Configurations,
+    RequestContext,
     Weighing,
     built,
 )
 from wattfold.coordinator.solvers.training.listed import LISTED, planned_ahead
-from wattfold.coordinator.solvers.training.problem import ANY, POSTPONED, Nodes, Plan, Problem
+from wattfold.coordinator.solvers.training.problem import (
+    ANY,
+    POSTPONED,
+    TrainingNodes,
+    TrainingPlan,
+    TrainingProblem,
+)
 
 FAST, SLOW = 0, 1
 
 
 def problem(
     jobs: list[dict[str, float]], *, running: dict[int, tuple[int, float]] | None = None
-) -> Problem:
-    """Jobs of one GPU on a fast node and a slow one, of one GPU each; ``running``: node, left."""
+) -> TrainingProblem:
+    """Jobs of one GPU on a fast node and a slow node with one GPU each; ``running``: node,
+    remaining.
+    """
     rows = []
     for number, job in enumerate(jobs):
         if running and number in running:
@@ -30,11 +38,10 @@ def problem(
     whose, kind, node, time_s = (np.array(column) for column in zip(*rows, strict=True))
     count = len(rows)
     made, _ = built(
-        Asking(
+        RequestContext(
             due_s=np.array([job["due"] for job in jobs]),
             weight_eur_s=np.array([job.get("weight", 1.0) for job in jobs]),
             must=np.array([number in (running or {}) for number in range(len(jobs))]),
-            preempted_eur=np.zeros(len(jobs)),
         ),
         Configurations(
             job=whose.astype(np.int64),
@@ -45,17 +52,17 @@ def problem(
             time_s=time_s.astype(np.float64),
             cost_eur=time_s * 0.001,
             node_eur=np.zeros(count),
-            loss_eur=np.zeros(count),
+            stays=np.zeros(count, dtype=np.bool_),
             last=np.zeros(count, dtype=np.bool_),
         ),
-        Nodes(kind=np.array([FAST, SLOW]), free=np.array([[1], [1]])),
+        TrainingNodes(kind=np.array([FAST, SLOW]), free=np.array([[1], [1]])),
         power_uw=0,
         weighing=Weighing(),
     )
     return made
 
 
-def taken(made: Problem, order: list[int]) -> Plan:
+def taken(made: TrainingProblem, order: list[int]) -> TrainingPlan:
     return planned_ahead(made, np.array(order))
 
 
@@ -77,7 +84,7 @@ def test_the_order_says_who_has_the_first_word() -> None:
 
 
 def test_what_waits_is_reserved_so_that_the_next_one_waits_behind_it() -> None:
-    # The second is to follow on the fast node at 50 s; the third would only be there at 100 s.
+    # The second job would follow on the fast node at 50 s; the third could only start at 100 s.
     jobs = [{"fast": 50, "slow": 400, "due": due} for due in (60, 110, 120)]
     assert taken(problem(jobs), [0, 1, 2]).node == (FAST, POSTPONED, POSTPONED)
     slower = [*jobs[:2], {"fast": 50, "slow": 160, "due": 100}]

@@ -1,4 +1,4 @@
-"""What the worker is asked to do in its tests. A module of its own: the worker imports it."""
+"""Functions that the worker runs in its tests, in a module that the worker can import."""
 
 import os
 import signal
@@ -56,7 +56,7 @@ def leave() -> None:
 
 
 def hang(started: str) -> None:
-    """Announces itself by a file, then never returns."""
+    """Create a file as a sign of the start, then never return."""
     Path(started).write_text(str(os.getpid()))
     threading.Event().wait()
 
@@ -67,7 +67,7 @@ def interrupt_self() -> str:
 
 
 def eat(size: int) -> int:
-    """Holds so many bytes."""
+    """Allocate this number of bytes."""
     return len(bytearray(size))
 
 

@@ -1,4 +1,4 @@
-"""Cases for tests of sweeps; at the top level of a module, so that spawned processes find them."""
+"""Cases for tests of sweeps, at module level so that spawned processes can import them."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from wattfold.coordinator.simulation.sweep.case import Case, Values
+from wattfold.simulator.sweep.case import Case, Values
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Square:
-    """Squares a number, or does what its ``how`` says instead."""
+    """Squares a number, or fails or hangs as ``how`` says."""
 
     number: int
     how: str = "square"

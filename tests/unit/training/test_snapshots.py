@@ -1,4 +1,4 @@
-"""Snapshots are whole or not there; a torn one is known, and the one before is used."""
+"""Snapshots are complete or ignored: after an incomplete snapshot the previous one is used."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_one_that_is_cut_or_damaged_anywhere_is_not_used(
     assert found is not None
     assert found.data == contents[-2]
     assert str(newest) in found.torn[0]
-    # The next one takes the place of the torn one, not of the good one.
+    # The next snapshot replaces the incomplete one, not the valid one.
     snapshots.save(lambda sink: sink.write(b"next"))
     newest_now = Snapshots(folder).newest()
     assert newest_now is not None

@@ -1,4 +1,4 @@
-"""What the loop of a training does on its own; ends of whole processes are in the system tests."""
+"""The loop of a training job in this process. System tests cover the ends of whole processes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def alone(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def draws(training: Training, stop_at: tuple[int, int] = (-1, -1)) -> list[float]:
-    """Trains on random numbers of Python; asks itself to stop in that step of that epoch."""
+    """Train on random numbers and send SIGTERM to this process at a given epoch and step."""
     drawn: list[float] = []
     training.keep(drawn=drawn)
     for epoch in training:
@@ -54,7 +54,7 @@ def test_an_epoch_goes_on_in_its_middle_and_its_order_is_the_same(tmp_path: Path
     assert draws(again) == wanted
     assert [e.loss for e in again.history] == [e.loss for e in wanted_training.history]
     assert [e.number for e in again.history] == [1, 2, 3, 4]
-    # What an epoch took that was interrupted says nothing.
+    # The time of an interrupted epoch is not recorded.
     assert [e.seconds > 0 for e in again.history] == [True, True, False, True]
 
 
@@ -95,7 +95,7 @@ def test_one_that_cannot_save_goes_on_and_says_so_when_it_has_to_leave(tmp_path:
 
     def train() -> None:
         for epoch in training:
-            (tmp_path / "folder").touch()  # What it wants to write to is a file.
+            (tmp_path / "folder").touch()  # A file is in place of the snapshot folder.
             for _ in training.steps(range(STEPS)):
                 if epoch:
                     os.kill(os.getpid(), signal.SIGTERM)
@@ -195,7 +195,10 @@ def _rank(folder: Path, slots: Any, barrier: Any, rank: int, stop: int, told: An
 
 
 def ranks(folder: Path, count: int, stop: int) -> tuple[list[int], list[tuple[int, int, int]]]:
-    """Trains with so many ranks, of which one is told to stop; exit codes, epochs and steps."""
+    """Train with ``count`` ranks and stop rank ``stop``.
+
+    Return exit codes, and epochs and steps of the ranks.
+    """
     slots, barrier, told = fork.Array("i", count), fork.Barrier(count), fork.SimpleQueue()
     all_of_them = [
         fork.Process(target=_rank, args=(folder, slots, barrier, rank, stop, told))
@@ -216,7 +219,7 @@ def iter_queue(queue: Any) -> Iterator[tuple[int, int, int]]:
 def test_all_ranks_stop_at_the_step_at_which_one_was_told_to(tmp_path: Path) -> None:
     codes, told = ranks(tmp_path, 3, stop=2)
     assert (codes, told) == ([143] * 3, [])
-    # The first saved after two steps of the fourth epoch; each goes on from there.
+    # The first run saved after two steps of the fourth epoch; each rank resumes from there.
     codes, told = ranks(tmp_path, 3, stop=-1)
     left = 6 * STEPS - 3 * STEPS - 2
     assert (codes, told) == ([0] * 3, [(rank, 6, left) for rank in range(3)])

@@ -1,4 +1,4 @@
-"""A web server on this machine with one file, parts of it, and the faults real ones have."""
+"""A local web server with one file, byte ranges, and the faults of real servers."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 @dataclass
 class Site:
-    """What the server answers with, and what it was asked."""
+    """Answers of the server and recorded requests."""
 
     content: bytes
     tag: str | None = '"v1"'
     ranges: bool = True
     cut_after: int | None = None
-    """Bytes of an answer after which the connection ends."""
+    """Number of bytes of an answer after which the connection ends."""
     status: int | None = None
     wrong_part: bool = False
     asked: list[str | None] = field(default_factory=list)
@@ -27,7 +27,7 @@ class Site:
 
 @contextmanager
 def served(site: Site) -> Iterator[str]:
-    """Address of a running server."""
+    """Start a server and yield its address."""
 
     class Handler(BaseHTTPRequestHandler):
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002

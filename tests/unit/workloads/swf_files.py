@@ -1,4 +1,4 @@
-"""Small logs for the tests."""
+"""Small SWF logs for tests."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ GOOD = "7 0 5 100 4 -1 -1 4 200 -1 1 3 1 -1 0 1 -1 -1"
 
 
 def job(number: int, submit: float = 0, **changed: float | str) -> str:
-    """A row with everything in order but for the fields named `f1` to `f18`."""
+    """A valid row, with the fields named `f1` to `f18` replaced."""
     fields = GOOD.split()
     fields[0], fields[1] = str(number), str(submit)
     for name, value in changed.items():
@@ -26,7 +26,7 @@ def log(folder: Path, *lines: str, name: str = "log.swf") -> Path:
 
 
 def real_log(name: str) -> Path:
-    """A log of the archive; the test is skipped where it is not there."""
+    """A log of the archive. The test is skipped if the log is absent."""
     root = os.environ.get("WATTFOLD_WORKLOADS")
     if not root:
         pytest.skip("WATTFOLD_WORKLOADS names no folder of workload logs")

@@ -1,4 +1,4 @@
-"""The refitted workload of SD-Policy's evaluation."""
+"""The refitted workload model of SD-Policy's evaluation."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from wattfold.coordinator.simulation.workloads.cirne import (
+from wattfold.simulator.workloads.cirne import (
     MODEL,
     NODES,
     SDSC_SP2,
     generate_cirne,
 )
-from wattfold.coordinator.simulation.workloads.refitted import refit
-from wattfold.coordinator.simulation.workloads.swf_reader import read_swf
+from wattfold.simulator.workloads.refitted import refit
+from wattfold.simulator.workloads.swf_reader import read_swf
 
 
 def test_jobs_are_those_of_its_seed_and_no_larger_than_is_told() -> None:

@@ -1,4 +1,4 @@
-"""Reading logs: good rows, every kind of odd row, files that are none."""
+"""Reading of SWF logs: valid rows, every kind of invalid row, and files of other formats."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ import numpy as np
 import pytest
 from unit.workloads.swf_files import GOOD, job, log, real_log
 
-from wattfold.coordinator.simulation.workloads.errors import LogError
-from wattfold.coordinator.simulation.workloads.odd_rows import (
+from wattfold.simulator.workloads.errors import LogError
+from wattfold.simulator.workloads.odd_rows import (
     MEANINGS,
     OddRowPolicy,
     OddRowReport,
-    Outcome,
+    RowOutcome,
     Rule,
     Treatment,
 )
-from wattfold.coordinator.simulation.workloads.swf_reader import ReadLog, read_swf, stream_rows
+from wattfold.simulator.workloads.swf_reader import ReadLog, read_swf, stream_rows
 
 SKIP = OddRowPolicy(default=Treatment.SKIP)
 FAIL = OddRowPolicy(default=Treatment.FAIL)
 KEEP = OddRowPolicy(default=Treatment.KEEP)
 
 
-def found(read: ReadLog) -> list[tuple[int, Rule, Outcome, int, str]]:
+def found(read: ReadLog) -> list[tuple[int, Rule, RowOutcome, int, str]]:
     return [
         (row.line, row.rule, row.outcome, row.field_number, row.value) for row in read.report.rows
     ]
@@ -76,23 +76,30 @@ def test_an_empty_log_has_no_jobs(tmp_path: Path) -> None:
 
 CASES = [
     # (row, rule, outcome under repair, field, value, {column: repaired value})
-    (" ".join(GOOD.split()[:9]), Rule.COLUMN_COUNT, Outcome.REPAIRED, 0, "9 fields", {"users": -1}),
-    (GOOD + " 5", Rule.COLUMN_COUNT, Outcome.REPAIRED, 0, "19 fields", {"users": 3}),
-    ("7 0 5", Rule.COLUMN_COUNT, Outcome.DROPPED, 0, "3 fields", None),
-    (job(7, f12="bob"), Rule.BAD_NUMBER, Outcome.REPAIRED, 12, "bob", {"users": -1}),
-    (job(7, f9="1e400"), Rule.BAD_NUMBER, Outcome.REPAIRED, 9, "1e400", {"requested_s": -1}),
-    (job(7, f9="nan"), Rule.BAD_NUMBER, Outcome.REPAIRED, 9, "nan", {"requested_s": -1}),
-    (job(7, f9="1_0"), Rule.BAD_NUMBER, Outcome.REPAIRED, 9, "1_0", {"requested_s": -1}),
-    (job(7, f2="\x1b[31m"), Rule.BAD_NUMBER, Outcome.DROPPED, 2, "?[31m", None),
-    (job(7, f5="3.5"), Rule.NOT_WHOLE, Outcome.REPAIRED, 5, "3.5", {"procs": 4}),
-    (job(7, f3=-7), Rule.NEGATIVE_VALUE, Outcome.REPAIRED, 3, "-7", {"wait_s": -1}),
-    (job(-7), Rule.NEGATIVE_VALUE, Outcome.DROPPED, 1, "-7", None),
-    (job(7, -3), Rule.NEGATIVE_SUBMIT, Outcome.REPAIRED, 2, "-3", {"submit_s": 0}),
-    (job(7, f5=-1, f8=6), Rule.NO_SIZE, Outcome.REPAIRED, 5, "-1", {"procs": 6}),
-    (job(7, f5=0, f8=-1), Rule.NO_SIZE, Outcome.DROPPED, 5, "0", None),
-    (job(7, f4=-1), Rule.NO_RUN, Outcome.DROPPED, 4, "-1", None),
-    (job(7, f4=0), Rule.ZERO_RUN, Outcome.REPAIRED, 4, "0", {"run_s": 1}),
-    (job(7, f4=300), Rule.RUN_OVER_REQUESTED, Outcome.REPAIRED, 4, "300", {"run_s": 200}),
+    (
+        " ".join(GOOD.split()[:9]),
+        Rule.COLUMN_COUNT,
+        RowOutcome.REPAIRED,
+        0,
+        "9 fields",
+        {"users": -1},
+    ),
+    (GOOD + " 5", Rule.COLUMN_COUNT, RowOutcome.REPAIRED, 0, "19 fields", {"users": 3}),
+    ("7 0 5", Rule.COLUMN_COUNT, RowOutcome.DROPPED, 0, "3 fields", None),
+    (job(7, f12="bob"), Rule.BAD_NUMBER, RowOutcome.REPAIRED, 12, "bob", {"users": -1}),
+    (job(7, f9="1e400"), Rule.BAD_NUMBER, RowOutcome.REPAIRED, 9, "1e400", {"requested_s": -1}),
+    (job(7, f9="nan"), Rule.BAD_NUMBER, RowOutcome.REPAIRED, 9, "nan", {"requested_s": -1}),
+    (job(7, f9="1_0"), Rule.BAD_NUMBER, RowOutcome.REPAIRED, 9, "1_0", {"requested_s": -1}),
+    (job(7, f2="\x1b[31m"), Rule.BAD_NUMBER, RowOutcome.DROPPED, 2, "?[31m", None),
+    (job(7, f5="3.5"), Rule.NOT_WHOLE, RowOutcome.REPAIRED, 5, "3.5", {"procs": 4}),
+    (job(7, f3=-7), Rule.NEGATIVE_VALUE, RowOutcome.REPAIRED, 3, "-7", {"wait_s": -1}),
+    (job(-7), Rule.NEGATIVE_VALUE, RowOutcome.DROPPED, 1, "-7", None),
+    (job(7, -3), Rule.NEGATIVE_SUBMIT, RowOutcome.REPAIRED, 2, "-3", {"submit_s": 0}),
+    (job(7, f5=-1, f8=6), Rule.NO_SIZE, RowOutcome.REPAIRED, 5, "-1", {"procs": 6}),
+    (job(7, f5=0, f8=-1), Rule.NO_SIZE, RowOutcome.DROPPED, 5, "0", None),
+    (job(7, f4=-1), Rule.NO_RUN, RowOutcome.DROPPED, 4, "-1", None),
+    (job(7, f4=0), Rule.ZERO_RUN, RowOutcome.REPAIRED, 4, "0", {"run_s": 1}),
+    (job(7, f4=300), Rule.RUN_OVER_REQUESTED, RowOutcome.REPAIRED, 4, "300", {"run_s": 200}),
 ]
 
 
@@ -101,7 +108,7 @@ def test_odd_rows_are_mended_or_dropped_and_recorded(
     tmp_path: Path,
     row: str,
     rule: Rule,
-    outcome: Outcome,
+    outcome: RowOutcome,
     field: int,
     value: str,
     columns: dict[str, float] | None,
@@ -113,7 +120,7 @@ def test_odd_rows_are_mended_or_dropped_and_recorded(
     for name, expected in (columns or {}).items():
         assert getattr(read.workload, name)[1] == expected
     skipped = read_swf(path, SKIP)
-    assert found(skipped) == [(3, rule, Outcome.DROPPED, field, value)]
+    assert found(skipped) == [(3, rule, RowOutcome.DROPPED, field, value)]
     assert skipped.workload.job_ids.tolist() == [1]
     with pytest.raises(LogError) as caught:
         read_swf(path, FAIL)
@@ -132,7 +139,7 @@ def test_an_exception_keeps_rows_of_one_rule(tmp_path: Path, rule: Rule) -> None
     path = log(tmp_path, job(1), job(2, **change[rule]))
     policy = OddRowPolicy(default=Treatment.FAIL, exceptions={rule: Treatment.KEEP})
     read = read_swf(path, policy)
-    assert [row.outcome for row in read.report.rows] == [Outcome.KEPT]
+    assert [row.outcome for row in read.report.rows] == [RowOutcome.KEPT]
     assert len(read.workload) == 2
     assert min(read.workload.procs[1], read.workload.run_s[1]) <= 0
 
@@ -159,7 +166,7 @@ def test_parts_of_a_job_are_dropped_where_the_whole_is_there(tmp_path: Path) -> 
     read = read_swf(path)
     assert read.workload.job_ids.tolist() == [5, 6]
     assert read.report.lines(Rule.PARTIAL_LINE) == [2, 3]
-    assert read.report.count(Rule.PARTIAL_LINE, Outcome.DROPPED) == 2
+    assert read.report.count(Rule.PARTIAL_LINE, RowOutcome.DROPPED) == 2
 
 
 def test_elements_of_job_arrays_become_jobs(tmp_path: Path) -> None:
@@ -173,8 +180,8 @@ def test_elements_of_job_arrays_become_jobs(tmp_path: Path) -> None:
 def test_a_row_may_count_under_several_rules(tmp_path: Path) -> None:
     read = read_swf(log(tmp_path, job(1, f4=0, f5=-1, f8=-1), job(2)))
     assert [(row.rule, row.outcome) for row in read.report.rows] == [
-        (Rule.NO_SIZE, Outcome.DROPPED),
-        (Rule.ZERO_RUN, Outcome.REPAIRED),
+        (Rule.NO_SIZE, RowOutcome.DROPPED),
+        (Rule.ZERO_RUN, RowOutcome.REPAIRED),
     ]
     assert read.report.dropped_lines() == {1}
 
@@ -183,7 +190,7 @@ def test_lines_are_counted_across_blocks(tmp_path: Path) -> None:
     rows = [job(number) for number in range(1, 40_001)]
     rows[35_000] = "x"
     read = read_swf(log(tmp_path, "; header", *rows))
-    assert found(read) == [(35_002, Rule.COLUMN_COUNT, Outcome.DROPPED, 0, "1 fields")]
+    assert found(read) == [(35_002, Rule.COLUMN_COUNT, RowOutcome.DROPPED, 0, "1 fields")]
     assert read.report.data_lines == 40_000
     assert np.array_equal(np.delete(np.arange(1, 40_001), 35_000), read.workload.job_ids)
 
@@ -238,7 +245,7 @@ def test_odd_rows_of_curie() -> None:
     read = read_swf(real_log("curie_2011_partition10.swf.gz"))
     report = read.report
     assert report.data_lines == 198_509
-    assert report.count(Rule.NO_SIZE, Outcome.DROPPED) == 11
+    assert report.count(Rule.NO_SIZE, RowOutcome.DROPPED) == 11
     assert report.count(Rule.ZERO_RUN) + report.count(Rule.NO_RUN) == 11_188
     assert report.count(Rule.RUN_OVER_REQUESTED) == 3_359
     assert len(read.workload) == 198_498

@@ -1,4 +1,4 @@
-"""Files of training jobs and of epoch times: what is read, and what is wrong with others."""
+"""Files of training jobs and of epoch times: accepted content and error messages."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import pytest
 
 from wattfold.coordinator.models.gpu_curve import GpuCurve
 from wattfold.coordinator.models.training import EpochTime
-from wattfold.coordinator.simulation.pool.machine_file import read_machine
-from wattfold.coordinator.simulation.workloads.training_files import (
+from wattfold.simulator.engine.machine_file import read_machine
+from wattfold.simulator.workloads.training_files import (
     TrainingFileError,
     TrainingJob,
     read_epoch_times,

@@ -1,4 +1,4 @@
-"""Traces of jobs of units: what becomes of a line, odd ones, unions, and the tables beside them."""
+"""Traces of jobs of units: conversion, invalid lines, unions, and accompanying tables."""
 
 from __future__ import annotations
 
@@ -9,26 +9,25 @@ from pathlib import Path
 import pytest
 from unit.workloads.trace_files import line, trace
 
-from wattfold.coordinator.simulation.pool.machine_file import read_machine
-from wattfold.coordinator.simulation.workloads.errors import LogError
-from wattfold.coordinator.simulation.workloads.job_requests import (
+from wattfold.simulator.engine.machine_file import read_machine
+from wattfold.simulator.workloads.errors import LogError
+from wattfold.simulator.workloads.job_requests import (
     JobRequest,
     read_requests,
     write_requests,
 )
-from wattfold.coordinator.simulation.workloads.log_reader import read_log
-from wattfold.coordinator.simulation.workloads.odd_rows import (
+from wattfold.simulator.workloads.log_reader import read_log
+from wattfold.simulator.workloads.odd_rows import (
     OddRowPolicy,
-    Outcome,
+    RowOutcome,
     Rule,
     Treatment,
 )
-from wattfold.coordinator.simulation.workloads.trace_tables import (
-    read_power_caps,
+from wattfold.simulator.workloads.trace_tables import (
     read_predicted_powers,
     read_waits,
 )
-from wattfold.coordinator.simulation.workloads.unit_traces import read_unit_trace, read_unit_traces
+from wattfold.simulator.workloads.unit_traces import read_unit_trace, read_unit_traces
 
 GIB = 1 << 30
 FAIL = OddRowPolicy(default=Treatment.FAIL)
@@ -84,7 +83,7 @@ def test_lines_that_are_no_jobs(tmp_path: Path, odd: str, rule: Rule) -> None:
     read = read_log(path)
     assert read.workload.job_ids.tolist() == [1]
     assert [(row.line, row.rule, row.outcome) for row in read.report.rows] == [
-        (2, rule, Outcome.DROPPED)
+        (2, rule, RowOutcome.DROPPED)
     ]
     assert read.report.data_lines == 2
     with pytest.raises(LogError, match=rf"trace:2: {rule.value}"):
@@ -150,13 +149,9 @@ def test_tables_beside_the_traces(tmp_path: Path) -> None:
     assert read_waits(queues) == {"short": 60, "reservation": 1800, "R": 1800}
     powers = trace(tmp_path, "7.host;93.5", "8[2].host;31", name="powers")
     assert read_predicted_powers(powers) == {7: 93.5, 8: 31.0}
-    caps = read_power_caps(trace(tmp_path, "100;2200", "1000;4000", name="caps"))
-    steps = [(step.at_ns // 10**9, step.budget_uw // 10**6) for step in caps.steps]
-    assert steps == [(0, 2200), (1000, 4000)]
     for reader, text in (
         (read_waits, "short"),
         (read_predicted_powers, "seven;1"),
-        (read_power_caps, "10;much"),
     ):
         with pytest.raises(LogError, match="bad:2: expected"):
             reader(trace(tmp_path, "", text, name="bad"))

@@ -1,4 +1,4 @@
-"""Power and malleability of jobs: ranges, the logged time, streams, the sidecar."""
+"""Power and malleability of jobs: ranges, the logged time, random streams, the sidecar file."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ import numpy as np
 import pytest
 
 from wattfold.coordinator.models.pass_model import APPLICATIONS
-from wattfold.coordinator.simulation.workloads.annotations import (
+from wattfold.simulator.workloads.annotations import (
     SET_H,
     AnnotationRanges,
     annotate,
     read_annotations,
     write_annotations,
 )
-from wattfold.coordinator.simulation.workloads.errors import LogError
-from wattfold.coordinator.simulation.workloads.lublin import generate_lublin
-from wattfold.coordinator.simulation.workloads.workload import Workload
+from wattfold.simulator.workloads.errors import LogError
+from wattfold.simulator.workloads.lublin import generate_lublin
+from wattfold.simulator.workloads.workload import Workload
 
 JOBS = generate_lublin(2000, 1)
 DRAWN = annotate(JOBS, 11)
@@ -65,16 +65,6 @@ def test_draws_do_not_depend_on_each_other() -> None:
         [APPLICATIONS[app].beta for app, chosen in zip(DRAWN.apps, large, strict=True) if chosen],
     ]
     assert np.abs(np.corrcoef(columns) - np.eye(4)).max() < 0.2
-
-
-def test_sizes_on_offer_are_evenly_spaced_between_the_ends() -> None:
-    index = int(np.argmax(DRAWN.size_max))
-    sizes = DRAWN.size_options(index, 8)
-    assert len(sizes) == 8
-    assert (sizes[0], sizes[-1]) == (DRAWN.size_min[index], DRAWN.size_max[index])
-    assert max(np.diff(sizes)) - min(np.diff(sizes)) <= 1
-    serial = int(np.flatnonzero(DRAWN.size_max == 1)[0])
-    assert DRAWN.size_options(serial, 8) == (1,)
 
 
 def test_one_range_leaves_the_other_draws_alone() -> None:

@@ -1,4 +1,4 @@
-"""Models of workloads against what is published or follows from their definition."""
+"""Workload models against published values and against consequences of their definition."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from scipy.integrate import quad
 from scipy.stats import gamma, kstest
 from unit.workloads.swf_files import real_log
 
-from wattfold.coordinator.simulation.workloads.lublin import (
+from wattfold.simulator.workloads.lublin import (
     BATCH,
     COMBINED,
     INTERACTIVE,
@@ -23,17 +23,17 @@ from wattfold.coordinator.simulation.workloads.lublin import (
     on_daily_clock_s,
     slot_weights,
 )
-from wattfold.coordinator.simulation.workloads.poisson import generate_poisson
-from wattfold.coordinator.simulation.workloads.refitted import LogUniform, refit
-from wattfold.coordinator.simulation.workloads.swf_reader import read_swf
-from wattfold.coordinator.simulation.workloads.workload import Workload
+from wattfold.simulator.workloads.poisson import generate_poisson
+from wattfold.simulator.workloads.refitted import LogUniform, refit
+from wattfold.simulator.workloads.swf_reader import read_swf
+from wattfold.simulator.workloads.workload import Workload
 
 KINDS = [COMBINED, BATCH, INTERACTIVE]
 MANY = 40_000
 
 
 def below(limit: float, shape: float, scale: float) -> tuple[float, float]:
-    """Probability of a gamma draw below a limit, and the mean of those."""
+    """Probability of a gamma draw below a limit, and the mean of such draws."""
     law = gamma(shape, scale=scale)
     share = law.cdf(limit)
     return share, quad(lambda x: x * law.pdf(x), 0, limit, limit=200)[0] / share
@@ -45,7 +45,7 @@ def test_lublin_sizes_have_the_published_shares(p: LublinParameters) -> None:
     tolerance = 4 * math.sqrt(0.25 / MANY)
     assert np.mean(sizes == 1) == pytest.approx(p.serial_share, abs=tolerance)
     powers = np.log2(sizes[sizes > 1]) % 1 == 0
-    # Of the others some are powers of two by chance.
+    # Some of the other sizes are powers of two by chance.
     assert np.mean(powers) >= p.power_of_two_share / (1 - p.serial_share) - tolerance
     assert sizes.max() <= 2 ** math.ceil(p.u_high)
 
@@ -72,7 +72,7 @@ def test_lublin_arrivals_follow_their_daily_cycle(p: LublinParameters) -> None:
     assert np.all(np.diff(arrivals) >= 0)
     slots = (arrivals % 86_400 // 1800).astype(int)
     share = np.bincount(slots, minlength=48) * 48 / MANY
-    # Gaps spread widely, so the share of a half hour scatters much more than a count would.
+    # Gaps vary widely, so the share of a half hour scatters much more than a count would.
     assert np.corrcoef(share, weights)[0, 1] > 0.9
 
 

@@ -1,4 +1,4 @@
-"""Choosing and scaling jobs, and the figures of a workload."""
+"""Selection and scaling of jobs, and statistics of a workload."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 from unit.workloads.swf_files import job, log
 
-from wattfold.coordinator.simulation.workloads import selection
-from wattfold.coordinator.simulation.workloads.errors import LogError
-from wattfold.coordinator.simulation.workloads.header import Header
-from wattfold.coordinator.simulation.workloads.summary import summarise
-from wattfold.coordinator.simulation.workloads.swf_reader import read_swf
-from wattfold.coordinator.simulation.workloads.swf_writer import write_swf
-from wattfold.coordinator.simulation.workloads.workload import Workload
+from wattfold.simulator.workloads import selection
+from wattfold.simulator.workloads.errors import LogError
+from wattfold.simulator.workloads.header import Header
+from wattfold.simulator.workloads.summary import summarise
+from wattfold.simulator.workloads.swf_reader import read_swf
+from wattfold.simulator.workloads.swf_writer import write_swf
+from wattfold.simulator.workloads.workload import Workload
 
 JOBS = Workload.of_columns(
     Header(lines=("; MaxProcs: 100", "; UnixStartTime: 1000")),

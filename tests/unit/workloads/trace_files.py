@@ -1,11 +1,11 @@
-"""Small traces of jobs of units for the tests, made up."""
+"""Small made-up traces of jobs of units, for tests."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 UNIT = "5;2;0;0;1048576#"
-"""Two cores and a GiB, on some node."""
+"""A job of two cores and a GiB, on some node."""
 
 
 def line(

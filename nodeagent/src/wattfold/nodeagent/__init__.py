@@ -1,1 +1,1 @@
-"""The agent of a node: enforces caps and core masks, starts and watches jobs, reports what is."""
+"""The agent of a node: enforces caps and core masks, starts and monitors jobs, reports usage."""

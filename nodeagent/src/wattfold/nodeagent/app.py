@@ -1,53 +1,53 @@
-"""wattfold-agent: wires the agent of a node together and runs it until it is told to stop."""
+"""`wattfold-agent`: creates all objects of the agent and runs it until a signal stops it."""
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import importlib
 import os
 import signal
-import socket
 import sys
-import uuid
-from dataclasses import dataclass
+import time
 from pathlib import Path
 
 import grpc
 
+from wattfold.contract.keep_alive import SERVER_OPTIONS
+from wattfold.contract.repeats import Repeats
 from wattfold.contract.topology import Topology
 from wattfold.nodeagent import logs
 from wattfold.nodeagent.adapters import host, service_manager, wire
+from wattfold.nodeagent.adapters.call_checks import BodyCheck, TokenCheck
 from wattfold.nodeagent.adapters.config import Config, load
 from wattfold.nodeagent.adapters.config_error import ConfigError
-from wattfold.nodeagent.adapters.cpu_time import CpuClock
-from wattfold.nodeagent.adapters.cpuset import MaskControl, MaskMechanism, choose_masks
-from wattfold.nodeagent.adapters.emulated_gpus import EmulatedGpus
-from wattfold.nodeagent.adapters.emulated_zones import EmulatedFirmware, EmulatedTree
-from wattfold.nodeagent.adapters.gpu_access import choose_access
-from wattfold.nodeagent.adapters.gpu_search import Gpus, find_gpus
-from wattfold.nodeagent.adapters.grpc_service import Changes, NodeAgentService, TokenCheck
-from wattfold.nodeagent.adapters.hsmp import with_hsmp
-from wattfold.nodeagent.adapters.job_groups import choose_groups
-from wattfold.nodeagent.adapters.memory_limits import choose_memory_limits
-from wattfold.nodeagent.adapters.msr import MsrRanges
-from wattfold.nodeagent.adapters.powercap import discover
-from wattfold.nodeagent.adapters.powercap_files import RealFiles, ZoneFiles
+from wattfold.nodeagent.adapters.connection_limit import CONNECTIONS_MAX, ConnectionLimit
+from wattfold.nodeagent.adapters.devices.gpu_search import Gpus, any_gpus, find_gpus
+from wattfold.nodeagent.adapters.devices.hsmp import with_hsmp
+from wattfold.nodeagent.adapters.devices.msr import MsrRanges
+from wattfold.nodeagent.adapters.devices.powercap_files import RealFiles, ZoneFiles
+from wattfold.nodeagent.adapters.devices.zone_search import discover
+from wattfold.nodeagent.adapters.grpc_service import Changes, NodeAgentService
+from wattfold.nodeagent.adapters.jobs import capabilities
+from wattfold.nodeagent.adapters.jobs.cpu_time import CpuClock
+from wattfold.nodeagent.adapters.jobs.cpuset import MaskMechanism, choose_masks
+from wattfold.nodeagent.adapters.jobs.gpu_access import choose_access
+from wattfold.nodeagent.adapters.jobs.job_groups import choose_groups
+from wattfold.nodeagent.adapters.jobs.memory_limits import choose_memory_limits
+from wattfold.nodeagent.adapters.jobs.step_folders import StepFolders, remote_shell
+from wattfold.nodeagent.adapters.jobs.step_listener import StepListener
+from wattfold.nodeagent.adapters.jobs.throttle import ThrottleMechanism
+from wattfold.nodeagent.adapters.locks import check_unused, lock_folder
 from wattfold.nodeagent.adapters.state_store import StateDirError, StateStore, private_folder
-from wattfold.nodeagent.adapters.step_folders import StepFolders, remote_shell
-from wattfold.nodeagent.adapters.step_listener import StepListener
-from wattfold.nodeagent.adapters.throttle import Throttle, ThrottleMechanism, choose_throttle
-from wattfold.nodeagent.adapters.tree_process import TreeProcess
 from wattfold.nodeagent.core.caps import ZoneKind
-from wattfold.nodeagent.core.emulation_model import EmulationModel
 from wattfold.nodeagent.core.errors import Refused
 from wattfold.nodeagent.core.gpus import NodeGpu, common_model
-from wattfold.nodeagent.service.accounting import Accounting, AccountingRules
-from wattfold.nodeagent.service.guarding import Guarding
-from wattfold.nodeagent.service.jobs import NodeJobs
-from wattfold.nodeagent.service.launching import JobPorts
-from wattfold.nodeagent.service.power import NodePower, sample_for_ever
-from wattfold.v1 import node_agent_pb2 as pb
+from wattfold.nodeagent.inventory import inventory_message
+from wattfold.nodeagent.node_emulation import Emulation, emulate, emulated_machine
+from wattfold.nodeagent.service.jobs.accounting import Accounting, AccountingRules
+from wattfold.nodeagent.service.jobs.jobs import NodeJobs
+from wattfold.nodeagent.service.jobs.launching import JobPorts
+from wattfold.nodeagent.service.power.guarding import Guarding
+from wattfold.nodeagent.service.power.power import NodePower, sample_for_ever
 from wattfold.v1 import node_agent_pb2_grpc
 
 EXIT_USAGE = 2
@@ -58,7 +58,7 @@ _KILL_GRACE_S = 10.0
 
 
 def main() -> None:
-    """Entry point of the command."""
+    """Run the command."""
     if sys.argv[1:2] in (["check"], ["restore"]):
         # Not imported by an agent that serves.
         command = importlib.import_module(f"wattfold.nodeagent.{sys.argv[1]}")
@@ -70,29 +70,27 @@ def main() -> None:
         sys.exit(EXIT_USAGE)
     logs.start_logging()
     try:
+        capabilities.drop(gpus=_has_gpus(config))
         asyncio.run(run(config))
     except (StateDirError, OSError, Refused, RuntimeError, ValueError) as error:
-        logs.warning("agent_failed", error=error)
+        logs.warning("agent_failed", reason=error)
         print(f"wattfold-agent: {error}", file=sys.stderr)
         sys.exit(EXIT_FAILED)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Emulation:
-    firmware: EmulatedFirmware
-    model: EmulationModel
-    throttle: Throttle
-
-
 async def run(config: Config) -> None:
-    """Serves until SIGTERM or SIGINT, then stops in order."""
+    """Serve until SIGTERM or SIGINT, then stop in order."""
     stop = asyncio.Event()
     manager = service_manager.here()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, _refuse_reload)
     files_soft_max = host.raise_file_limit()
     _make_run_dir(config.run_dir)
+    # Held until the process ends, because gRPC removes its socket in this folder later.
+    lock_folder(config.run_dir, "set another run_dir")
     store = StateStore(config.state_dir)
+    _lock_zones(config)
     masks = choose_masks(config.cgroup_root, config.group, config.cpus, config.masks)
     clock = CpuClock(
         config.cgroup_root,
@@ -101,8 +99,8 @@ async def run(config: Config) -> None:
     )
     groups = choose_groups(config.cgroup_root, config.group, config.job_groups, config.pids_max)
     memory = choose_memory_limits(config.cgroup_root, config.group, config.memory_limits)
-    emulation = _emulate(config, clock)
-    machine = _emulated_machine(config)
+    emulation = emulate(config, clock)
+    machine = emulated_machine(config)
     changes = Changes()
     boot_id = host.boot_id()
     files: ZoneFiles = RealFiles(config.powercap_root, stamped=emulation is not None)
@@ -117,11 +115,16 @@ async def run(config: Config) -> None:
         ranges=None if emulation or machine else MsrRanges(),
     )
     guarding = Guarding(store)
-    # Limits do not outlive an emulated machine, however long this host has been up.
+    # Limits of an emulated machine end with it, even if this host keeps running.
     limits_id = f"{boot_id}/{machine.instance}" if machine else boot_id
     power = NodePower(zones, store, limits_id, changes.notify, guarding)
-    if not power.zones:
-        logs.warning("no_power_zones", root=config.powercap_root)
+    capped = sum(not state.zone.cannot_cap for state in power.zones.values())
+    if not capped:
+        logs.warning(
+            "no_power_zones",
+            root=config.powercap_root,
+            means="this agent enforces no cap; `wattfold-agent check` gives the reasons",
+        )
     power.start()
     node_gpus = _node_gpus(config, gpus)
     access = choose_access(config.cgroup_root, config.group, config.gpu.access, node_gpus)
@@ -158,7 +161,7 @@ async def run(config: Config) -> None:
     jobs.masks.before_change = accounting.mask_changes
     jobs.ends.before_end = lambda: accounting.sample(force=True)
     steps = StepListener(ports.steps.hand_over)
-    inventory = _inventory(config, boot_id, masks, emulation)
+    inventory = inventory_message(config, boot_id, masks, emulation)
     inventory.gpus.extend(gpu.id for gpu in node_gpus)
     if node_gpus:
         inventory.gpu_access = wire.GPU_ACCESS[access.mechanism]
@@ -173,8 +176,10 @@ async def run(config: Config) -> None:
         asyncio.create_task(_account_for_ever(accounting)),
         asyncio.create_task(manager.reassure_for_ever()),
     ]
+    if not address.startswith("unix:"):
+        background.append(asyncio.create_task(ConnectionLimit(address).look_for_ever()))
     manager.ready()
-    print(f"ready node={config.node_id} listen={address}", flush=True)
+    print(f"ready node={config.node_id} capped_zones={capped} listen={address}", flush=True)
     await stop.wait()
     manager.stopping()
     logs.info("stopping", kill_jobs=config.kill_jobs_on_exit)
@@ -196,17 +201,24 @@ async def run(config: Config) -> None:
     groups.close()
     memory.close()
     access.close()
-    _remove_socket(config.listen)
     store.close()
 
 
+def _refuse_reload() -> None:
+    logs.warning(
+        "reload_refused",
+        reason="the agent reads its configuration only at its start",
+        means="all settings stay as they were; restart the agent, jobs continue",
+    )
+
+
 async def _leave_safe(
-    config: Config, power: NodePower, guarding: Guarding, emulation: _Emulation | None
+    config: Config, power: NodePower, guarding: Guarding, emulation: Emulation | None
 ) -> None:
-    """Leaves the node at its floor, or with its original limits where somebody asked for that."""
+    """Leave the node at its floor, or with its original limits if configured."""
     reached = power.stop()
     if not reached:
-        logs.warning("floor_not_reached", why="the guard keeps trying")
+        logs.warning("floor_not_reached", reason="the guard keeps trying")
     restoring = config.restore_on_stop and not power.left
     if restoring:
         zones = power.zones.values()
@@ -220,25 +232,25 @@ async def _leave_safe(
         emulation.throttle.close()
     await guarding.stop(at_floor=reached or restoring)
     if restoring:
-        # Not before: a guard whose agent is killed meanwhile goes to the floor again, and the next
-        # agent must not take that for what was there first.
+        # Not earlier: a guard whose agent is killed meanwhile sets the floor again, and the next
+        # agent must not mistake the floor for the original limits.
         power.originals.forget()
 
 
-async def _start_guard(guarding: Guarding, power: NodePower, emulation: _Emulation | None) -> None:
+async def _start_guard(guarding: Guarding, power: NodePower, emulation: Emulation | None) -> None:
     if emulation is None:
         await guarding.start(power.floor_writes)
         return
     if emulation.throttle.mechanism is ThrottleMechanism.SIGNALS:
         logs.warning(
             "guard_cannot_slow_jobs",
-            why="the agent slows jobs with signals: without the agent they run at full speed",
+            reason="the agent slows jobs with signals: without the agent they run at full speed",
         )
     firmware = emulation.firmware
 
     def writes() -> list[tuple[Path, str]]:
         caps_uw = (power.floor_uw(ZoneKind.PACKAGE), power.floor_uw(ZoneKind.DRAM))
-        # All emulated GPUs are alike.
+        # All emulated GPUs are identical.
         gpu_uw = power.floor_uw(ZoneKind.GPU) // max(1, power.count(ZoneKind.GPU))
         return [*power.floor_writes(), *firmware.floor_writes(*caps_uw, gpu_uw)]
 
@@ -247,132 +259,74 @@ async def _start_guard(guarding: Guarding, power: NodePower, emulation: _Emulati
 
 
 async def _account_for_ever(accounting: Accounting) -> None:
+    repeats = Repeats()
     while True:
-        await asyncio.sleep(accounting.wait_s())
+        await accounting.until_due()
         try:
             accounting.sample()
         except OSError as error:
-            logs.warning("accounting_failed", why=error)
+            if count := repeats.one_more("accounting", time.monotonic()):
+                logs.warning("accounting_failed", reason=error, times=count)
 
 
 def _make_run_dir(path: Path) -> None:
     private_folder(path)
-    # Jobs of other accounts reach their shim sockets in it; they cannot list the folder.
+    # Jobs of other accounts pass through to their shim sockets, but cannot list the folder.
     path.chmod(0o711 if os.geteuid() == 0 else 0o700)
 
 
-def _emulate(config: Config, clock: CpuClock) -> _Emulation | None:
-    given = config.emulation
-    if given is None:
-        return None
-    model = EmulationModel(
-        a=given.a,
-        b=given.b,
-        c=given.c,
-        f_low_ghz=given.f_low_ghz,
-        f_high_ghz=given.f_high_ghz,
-        dram_idle_w=given.dram_idle_w,
-        dram_dynamic_w=given.dram_dynamic_w,
-        cpu_share=given.cpu_share,
-        cores=len(config.cpus),
-    )
-    throttle = choose_throttle(
-        config.cgroup_root, config.group, given.throttle, config.state_dir / "jobs"
-    )
-    tree = EmulatedTree(config.powercap_root, given.zones)
-    spec = config.gpu.emulated
-    gpus = EmulatedGpus(config.powercap_root, spec) if spec else None
-    firmware = EmulatedFirmware(tree, model, throttle, clock, gpus)
-    return _Emulation(firmware=firmware, model=model, throttle=throttle)
+def _lock_zones(config: Config) -> None:
+    """Lock the zones against a second agent. A fixture is mounted by its own agent."""
+    if config.emulation is not None:
+        config.powercap_root.mkdir(parents=True, exist_ok=True)
+    elif config.fixture is not None or not config.powercap_root.is_dir():
+        return
+    lock_folder(config.powercap_root, "set another powercap_root")
 
 
 def _node_gpus(config: Config, found: Gpus | None) -> tuple[NodeGpu, ...]:
-    """The GPUs jobs may have: emulated ones, those listed, else those that were found."""
+    """Return the GPUs for jobs: emulated GPUs, or listed GPUs, or else the GPUs found."""
     if config.gpu.emulated is not None:
         return config.gpu.emulated.gpus()
     return config.gpu.listed or (found.gpus() if found else ())
 
 
-def _emulated_machine(config: Config) -> TreeProcess | None:
-    if config.fixture is None:
-        return None
-    record = config.run_dir / "powercap-tree.json"
-    machine = TreeProcess(config.fixture.path, config.powercap_root, record)
-    machine.start()
-    return machine
-
-
-def _inventory(
-    config: Config, boot_id: str, masks: MaskControl, emulation: _Emulation | None
-) -> pb.Inventory:
-    from importlib import metadata
-
-    answer = pb.Inventory(
-        node_id=config.node_id,
-        hostname=socket.gethostname(),
-        boot_id=boot_id,
-        agent_version=metadata.version("wattfold"),
-        agent_instance=uuid.uuid4().hex,
-        cpus=str(config.cpus),
-        topology=[
-            wire.cpu_message(place, host.core_id(place.cpu)) for place in host.topology(config.cpus)
-        ],
-        isolated_cpus=str(host.isolated_cpus()),
-        offline_cpus=str(host.offline_cpus()),
-        memory_bytes=config.memory_bytes,
-        features=config.features,
-        base_power_uw=config.base_power_uw,
-        emulated=emulation is not None or config.fixture is not None,
-        mask_mechanism=wire.MASKS[masks.mechanism],
-        throttle_mechanism=_throttle_number(emulation),
-    )
-    if emulation:
-        model = emulation.model
-        answer.model.CopyFrom(
-            pb.FrequencyPowerModel(
-                a=model.a,
-                b=model.b,
-                c=model.c,
-                f_low_ghz=model.f_low_ghz,
-                f_high_ghz=model.f_high_ghz,
-            )
-        )
-    return answer
+def _has_gpus(config: Config) -> bool:
+    """Whether the agent may have to limit GPUs or deny them to jobs."""
+    given = config.gpu.listed or config.gpu.emulated is not None
+    return bool(given or (config.gpus and any_gpus()))
 
 
 def _listen_for_steps(steps: StepListener, listen: str) -> str:
-    """The address where steps are asked for; empty where that one cannot be had.
+    """Return the address for steps; empty if it is not available.
 
-    Caps do not wait for it: only jobs that start steps are refused then.
+    Caps must not wait for it. Without it, only jobs that start steps are refused.
     """
     try:
         return steps.start(listen, open_to_all=os.geteuid() == 0)
     except OSError as error:
-        logs.warning("step_listener_not_started", listen=listen, why=error)
+        logs.warning("step_listener_not_started", listen=listen, reason=error)
         return ""
-
-
-def _throttle_number(emulation: _Emulation | None) -> pb.ThrottleMechanism:
-    if emulation is None:
-        return pb.THROTTLE_MECHANISM_HARDWARE
-    if emulation.throttle.mechanism is ThrottleMechanism.CPU_BANDWIDTH:
-        return pb.THROTTLE_MECHANISM_CPU_BANDWIDTH
-    return pb.THROTTLE_MECHANISM_SIGNALS
 
 
 async def _serve(config: Config, service: NodeAgentService) -> tuple[grpc.aio.Server, str]:
     options = [
         ("grpc.max_receive_message_length", MESSAGE_BYTES_MAX),
         ("grpc.so_reuseport", 0),
+        ("grpc.max_allowed_incoming_connections", CONNECTIONS_MAX),
+        *SERVER_OPTIONS,
     ]
     checks = [TokenCheck(config.token)] if config.token else []
-    server = grpc.aio.server(interceptors=checks, options=options, maximum_concurrent_rpcs=256)
+    server = grpc.aio.server(
+        interceptors=[*checks, BodyCheck()], options=options, maximum_concurrent_rpcs=256
+    )
     node_agent_pb2_grpc.add_NodeAgentServicer_to_server(service, server)
     if config.listen.startswith("unix:"):
         path = Path(config.listen.removeprefix("unix:"))
         if path.parent != config.run_dir:
             private_folder(path.parent)
-        _remove_socket(config.listen)
+        check_unused(path)
+        path.unlink(missing_ok=True)
         before = os.umask(0o177)
         try:
             server.add_insecure_port(config.listen)
@@ -384,13 +338,6 @@ async def _serve(config: Config, service: NodeAgentService) -> tuple[grpc.aio.Se
         address = f"{config.listen.rpartition(':')[0]}:{port}"
     await server.start()
     return server, address
-
-
-def _remove_socket(listen: str) -> None:
-    # The lock on the state folder says that no other agent of this node is alive.
-    if listen.startswith("unix:"):
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(listen.removeprefix("unix:"))
 
 
 if __name__ == "__main__":

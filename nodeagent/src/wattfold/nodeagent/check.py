@@ -1,7 +1,7 @@
-"""``wattfold-agent check``: what the agent can cap and measure on this machine, and what to change.
+"""``wattfold-agent check``: report what the agent can cap and measure here, and what to change.
 
-It reads the configuration as the agent does and looks at what the agent would use. It changes
-nothing and needs no running agent, so it cannot tell whether the firmware honours a cap.
+It reads the configuration like the agent, and examines the resources that the agent would use. It
+changes nothing and needs no running agent, so it cannot show whether the firmware obeys a cap.
 """
 
 from __future__ import annotations
@@ -15,13 +15,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from wattfold.nodeagent.adapters import host_findings
-from wattfold.nodeagent.adapters.config import Config, add_flags, load_flags
+from wattfold.nodeagent.adapters.config import Config, load_flags
 from wattfold.nodeagent.adapters.config_error import ConfigError
-from wattfold.nodeagent.adapters.gpu_search import Gpus, find_gpus
-from wattfold.nodeagent.adapters.hsmp import with_hsmp
-from wattfold.nodeagent.adapters.msr import MsrRanges
-from wattfold.nodeagent.adapters.powercap_files import RealFiles
-from wattfold.nodeagent.adapters.zone_facts import read_machine, read_zones
+from wattfold.nodeagent.adapters.config_flags import add_flags
+from wattfold.nodeagent.adapters.devices.gpu_search import Gpus, find_gpus
+from wattfold.nodeagent.adapters.devices.hsmp import with_hsmp
+from wattfold.nodeagent.adapters.devices.msr import MsrRanges
+from wattfold.nodeagent.adapters.devices.powercap_files import RealFiles
+from wattfold.nodeagent.adapters.devices.zone_facts import read_machine, read_zones
 from wattfold.nodeagent.core import findings, gpu_findings
 from wattfold.nodeagent.core.caps import ZoneKind
 from wattfold.nodeagent.core.findings import Finding, MachineFacts, Status, ZoneFacts
@@ -35,12 +36,12 @@ _COLUMNS = 80
 _NEEDED = frozenset(
     {"core masks", "ends of jobs", "throttle", "access to GPUs", "state folder", "run folder"}
 )
-"""Where the agent does not start with less."""
+"""Subjects without which the agent does not start."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """What was found. ``capping`` and ``measuring`` are those of the worst package."""
+    """The findings. ``capping`` and ``measuring`` are the values of the worst package."""
 
     node_id: str
     powercap_root: str
@@ -52,12 +53,12 @@ class Report:
 
     @property
     def able(self) -> bool:
-        """Whether packages can be capped and measured by an agent that starts."""
+        """Whether an agent can start and cap and measure the packages."""
         return findings.worst((self.capping, self.measuring, self.starting)) is Status.OK
 
 
 def main(arguments: list[str]) -> int:
-    """The command without its name; the exit status. argparse itself exits with 2."""
+    """Run the command and return the exit status. argparse itself exits with 2."""
     flags = check_parser().parse_args(arguments)
     as_json = flags.json
     del flags.json
@@ -89,10 +90,10 @@ def check_parser() -> argparse.ArgumentParser:
 
 
 def examine(config: Config, host: Path = Path("/"), gpus: Gpus | None = None) -> Report:
-    """Looks at everything.
+    """Run all checks.
 
-    ``host``: the root of the file system that explains a missing tree; ``gpus``: those of this
-    machine, looked for if not given.
+    ``host``: the root of the file system that explains a missing tree. ``gpus``: the GPUs of this
+    machine; default: search for them.
     """
     if config.gpus and gpus is None:
         gpus = find_gpus(host)
@@ -202,7 +203,7 @@ def _zone_findings(zone: ZoneFacts, machine: MachineFacts) -> list[Finding]:
 
 
 def human_text(report: Report) -> str:
-    """Text of at most 80 columns, by subject."""
+    """Return a text of at most 80 columns, by subject."""
     title = f"wattfold-agent check: node {report.node_id}, zones in {report.powercap_root}"
     lines = [*textwrap.wrap(title, _COLUMNS, subsequent_indent="  "), ""]
     for finding in report.findings:
@@ -233,7 +234,7 @@ def _paragraph(finding: Finding) -> list[str]:
 
 
 def json_text(report: Report) -> str:
-    """The same for programs; powers are integer microwatts, energies microjoules."""
+    """Return the report as JSON. Powers are integer microwatts, energies microjoules."""
     return json.dumps(
         {
             "able": report.able,

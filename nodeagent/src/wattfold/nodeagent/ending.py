@@ -1,11 +1,11 @@
-"""Ends processes that make others faster than they can be found.
+"""End of processes that fork faster than they can be found.
 
-A process that is killed makes room for another one below the limit of its account, so that killing
-what is found never ends; one that is stopped keeps its place, and makes no others from the moment
-the signal was sent: the kernel looks for signals before a new process counts. So all are stopped,
-again and again until nobody new is found, and then killed. A control group does it at once.
-
-Says nothing of whether all have ended: `keeper` knows that. Standard library only, little of it.
+A killed process makes room for another below the limit of its account, so killing the processes
+found might never end. A stopped process keeps its place and cannot fork once the signal was sent,
+because the kernel checks for signals before a fork completes. So all processes are stopped in
+several passes until no new process is found, and then killed. A control group does this at once.
+This module does not report whether all have ended; `keeper` does. It uses little of the standard
+library and nothing else.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _PASSES_MAX = 64
 
 
 def end_round(groups: Iterable[str], find: Callable[[], Collection[int]]) -> None:
-    """Kills what is in these control groups, and what ``find`` finds. Some may be left."""
+    """Kill the processes in these groups and those that ``find`` returns. Some may remain."""
     for group in groups:
         with contextlib.suppress(OSError):
             _end_group(group)
@@ -28,7 +28,7 @@ def end_round(groups: Iterable[str], find: Callable[[], Collection[int]]) -> Non
 
 
 def descendants(root: int) -> list[int]:
-    """All processes below ``root``, parents first, without itself."""
+    """Return all processes below ``root``, parents first, without itself."""
     found: list[int] = []
     queue = [root]
     while queue and len(found) < MEMBERS_MAX:
@@ -39,7 +39,7 @@ def descendants(root: int) -> list[int]:
 
 
 def children_of(pid: int) -> list[int]:
-    """The children of all threads of a process, those that wait to be reaped too."""
+    """Return the children of all threads of a process, including zombies."""
     found: list[int] = []
     for thread in threads_of(pid):
         try:
@@ -51,7 +51,7 @@ def children_of(pid: int) -> list[int]:
 
 
 def threads_of(pid: int) -> list[int]:
-    """Threads of a process; empty when it is gone."""
+    """Return the threads of a process; empty if it has ended."""
     try:
         return [int(name) for name in os.listdir(f"/proc/{pid}/task")]
     except OSError:
@@ -59,7 +59,7 @@ def threads_of(pid: int) -> list[int]:
 
 
 def _whole(read: Callable[[int], bytes]) -> bytes:
-    # These files answer with a page at a time.
+    # These files return one page per read.
     parts = [read(1 << 20)]
     while parts[-1]:
         parts.append(read(1 << 20))
@@ -67,9 +67,9 @@ def _whole(read: Callable[[int], bytes]) -> bytes:
 
 
 def members_of(group: str) -> list[int]:
-    """The processes in a control group. Raises OSError."""
+    """Return the processes in a control group. Raises OSError."""
     with open(os.path.join(group, "cgroup.procs"), "rb", buffering=0) as file:
-        # Version 2 tells 0 for a process outside of the reader's namespace of processes.
+        # Version 2 lists 0 for a process outside the reader's PID namespace.
         return [pid for text in _whole(file.read).split() if (pid := int(text))]
 
 
@@ -85,7 +85,7 @@ def _end_found(find: Callable[[], Collection[int]]) -> None:
 
 
 def _end_group(group: str) -> None:
-    """Kills a group as a whole: by one write from Linux 5.14 on, else frozen. Raises OSError."""
+    """Kill a whole group: by one write from Linux 5.14 on, or else frozen. Raises OSError."""
     kill = os.path.join(group, "cgroup.kill")
     if os.path.exists(kill):
         _write(kill, "1")
@@ -99,7 +99,7 @@ def _end_group(group: str) -> None:
 
 @contextlib.contextmanager
 def _frozen(group: str) -> Iterator[None]:
-    """Nothing in a frozen group makes a process; what is killed there ends when it is thawed."""
+    """Freeze a group. No process in it can fork, and killed processes end when it is thawed."""
     path, hold, let_go = os.path.join(group, "cgroup.freeze"), "1", "0"
     if not os.path.exists(path):
         path, hold, let_go = os.path.join(group, "freezer.state"), "FROZEN", "THAWED"

@@ -1,17 +1,17 @@
-"""The parent of one job: prepares and starts it, waits for it, writes down how it ended.
+"""Keeper: the parent of one job. It starts the job, waits for it and records its end.
 
-A process of its own with nothing but the standard library, so that it outlives an
-agent that is killed and the exit status is not lost. It adopts the job's orphans (subreaper), so
-that all processes of a job are its descendants whatever sessions they make, and kills what is left
-when the job's first process has ended. It goes when it has no child any more, never before: as it
-adopts orphans, nothing of the job is alive then, whatever that did to hide. It uses next to no CPU
-time and is outside the job's mask.
+The keeper is a separate process that uses only the standard library, forked by `fork_server`. It
+outlives an agent that is killed, so no exit status is lost. It adopts the orphans of the job
+(subreaper), so all processes of the job are its descendants, whatever sessions they create. When
+the first process of the job has ended, the keeper kills all others. It exits only when it has no
+child. No process of the job is alive then. The keeper uses nearly no CPU time and runs outside the
+mask of the job.
 
-Talks on stdin/stdout until the job runs: in one line of JSON (the order), out
-``{"pid": ...}`` or ``{"error": ...}``; in ``go``; out ``{"running": true}`` or an error. End of
-input before ``go`` means that the agent is gone: the job is not started.
-SIGUSR1: another agent has adopted the job. When the agent dies, what it had stopped of the job is
-continued; what the user has stopped is not.
+Until the job runs, the keeper talks with the agent on stdin and stdout. It reads the order, a line
+of JSON, and answers ``{"pid": ...}`` or ``{"error": ...}``. It reads ``go`` and answers
+``{"running": true}`` or an error. If the input ends before ``go``, the agent was killed, and the
+job does not start. SIGUSR1 means that another agent has adopted the job. When the agent dies, the
+keeper continues the processes that the agent has stopped, but no process that the user has stopped.
 """
 
 from __future__ import annotations
@@ -23,48 +23,51 @@ import os
 import resource
 import select
 import signal
-import stat
-import sys
 import time
-from typing import Any, NamedTuple, NoReturn
+from typing import Any
 
 from wattfold.nodeagent import guard
+from wattfold.nodeagent.become_job import become_job
 from wattfold.nodeagent.ending import descendants, end_round
+from wattfold.nodeagent.stops import continue_all
 
 _PR_SET_CHILD_SUBREAPER = 36
 _PR_SET_NAME = 15
 _WALL = 0x40000000
-"""Also children that do not tell by SIGCHLD."""
+"""Also wait for children that do not send SIGCHLD."""
 _PAUSE_MS_MIN = 20
 _PAUSE_MS_MAX = 5000
 _NICE = -10
 _RETRY_MS = 1000
-
-
-class _Failed(Exception):  # noqa: N818
-    def __init__(self, what: str, path: str, number: int) -> None:
-        super().__init__(what)
-        self.report = {"what": what, "path": path, "errno": number}
+_END_BYTES = 512
+_LIBC = ctypes.CDLL(None, use_errno=True)
 
 
 def main() -> None:
-    """Runs one job from order to end."""
-    sys.excepthook = lambda _kind, error, _trace: os._exit(70 if error else 71)
+    """Run one job from its order to its end."""
     lines = _Lines(0)
     order = json.loads(lines.next())
     _become_keeper()
-    wake = _wakeups()
-    from_child, to_keeper = os.pipe()
-    go_reader, go_writer = os.pipe()
-    pid = os.fork()
+    try:
+        _reserve_end(order["exit_path"])
+        wake = _wakeups()
+        from_child, to_keeper = os.pipe()
+        go_reader, go_writer = os.pipe()
+        pid = os.fork()
+    except OSError as error:
+        report = {"what": "set up its keeper", "path": error.filename or "", "errno": error.errno}
+        _tell_agent({"error": report})
+        return
     if pid == 0:
         os.close(from_child)
         os.close(go_writer)
-        _child(order, to_keeper, go_reader)
+        become_job(order, to_keeper, go_reader)
     os.close(to_keeper)
     os.close(go_reader)
     if not _start(pid, _Lines(from_child), lines, go_writer):
         os.waitpid(pid, 0)
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(_unfinished(order["exit_path"]))
         return
     _leave_pipes()
     for fd in order["inherited"]:
@@ -83,7 +86,10 @@ class _Lines:
 
     def next(self) -> str:
         while b"\n" not in self._rest:
-            chunk = os.read(self._fd, 65536)
+            chunk = b""
+            with contextlib.suppress(ConnectionResetError):
+                # The agent has ended without reading its messages.
+                chunk = os.read(self._fd, 65536)
             if not chunk:
                 return ""
             self._rest += chunk
@@ -92,15 +98,24 @@ class _Lines:
 
 
 def _become_keeper() -> None:
-    libc = ctypes.CDLL(None, use_errno=True)
-    libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-    libc.prctl(_PR_SET_NAME, b"wattfold-keeper", 0, 0, 0)
+    _LIBC.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    be_called("wattfold-keeper")
+    ignore_ends()
+
+
+def be_called(name: str) -> None:
+    """Set the name of this process."""
+    _LIBC.prctl(_PR_SET_NAME, name.encode(), 0, 0, 0)
+
+
+def ignore_ends() -> None:
+    """Ignore the signals that end the agent, its terminal or its session."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE):
         signal.signal(number, signal.SIG_IGN)
 
 
 def _wakeups() -> int:
-    """A descriptor that becomes readable when a child changes or an agent announces itself."""
+    """Return a descriptor that is readable when a child changes or an agent announces itself."""
     reader, writer = os.pipe()
     os.set_blocking(reader, False)
     os.set_blocking(writer, False)
@@ -119,7 +134,7 @@ def _tell_agent(message: dict[str, Any]) -> bool:
 
 
 def _start(pid: int, child: _Lines, agent: _Lines, go_writer: int) -> bool:
-    """The handshake; True when the program runs."""
+    """Perform the handshake. Returns whether the program runs."""
     answer = json.loads(child.next() or '{"what": "start", "path": "", "errno": 5}')
     if "ready" not in answer:
         _tell_agent({"error": answer})
@@ -147,7 +162,7 @@ def _leave_pipes() -> None:
 
 
 def _wait(pid: int, wake: int, agent_pid_path: str, stopped_path: str) -> tuple[int, int]:
-    """Waits for the job, reaping its orphans; (exit code, signal) of its first process."""
+    """Wait for the job and reap its orphans. Returns exit code and signal of its first process."""
     agent, guarding = _agent_fd(agent_pid_path), None
     while True:
         if (ended := _reap(pid)[0]) is not None:
@@ -162,8 +177,8 @@ def _wait(pid: int, wake: int, agent_pid_path: str, stopped_path: str) -> tuple[
             _close(guarding)
             agent, guarding = _agent_fd(agent_pid_path), None
         elif agent in ready:
-            # Its throttle may have stopped the job; nobody else would continue it.
-            _continue_all(stopped_path)
+            # Its throttle may have stopped the job, and no other process would continue it.
+            continue_all(stopped_path)
             _close(agent)
             agent, guarding = None, _guarded(agent_pid_path)
         elif guarding in ready:
@@ -175,14 +190,14 @@ def _wait(pid: int, wake: int, agent_pid_path: str, stopped_path: str) -> tuple[
 
 
 def _guarded(agent_pid_path: str) -> int | None:
-    """Of a node without its agent: a descriptor that becomes readable when its guard ends.
+    """Return a descriptor that becomes readable when the guard of a node without agent ends.
 
-    None where there is no guard: then the node is brought to its floor, if that is to be done yet.
+    None without a guard. In that case the node is brought to its floor, unless this is done.
     """
     state_dir = os.path.dirname(agent_pid_path)
     guarding = guard.in_charge(state_dir)
     if guarding is None and os.fork() == 0:
-        # In a child, as a device that hangs may take it along.
+        # In a child, because a device that hangs may block it.
         signal.set_wakeup_fd(-1)
         with contextlib.suppress(Exception):
             guard.stand_in(state_dir)
@@ -192,7 +207,7 @@ def _guarded(agent_pid_path: str) -> int | None:
 
 def _agent_fd(path: str) -> int | None:
     try:
-        with open(path, encoding="ascii") as file:
+        with open(path, "rb", buffering=0) as file:
             return os.pidfd_open(int(file.read()))
     except (OSError, ValueError):
         return None
@@ -211,7 +226,7 @@ def _drain(fd: int) -> bytes:
 
 
 def _reap(pid: int) -> tuple[tuple[int, int] | None, bool]:
-    """(How this child has ended, if it has; whether there are children)."""
+    """Return the end of this child, if it has ended, and whether there are children."""
     ended = None
     while True:
         try:
@@ -225,68 +240,12 @@ def _reap(pid: int) -> tuple[tuple[int, int] | None, bool]:
             ended = (128 + killer if killer else os.WEXITSTATUS(status), killer)
 
 
-def _continue_all(stopped_path: str) -> None:
-    """Continues what the agent has stopped; once, the file goes."""
-    if not stopped_path:
-        return
-    with contextlib.suppress(OSError, ValueError):
-        with open(stopped_path, encoding="ascii") as file:
-            for line in file:
-                pid, ticks = line.split()
-                continue_stopped(int(pid), int(ticks))
-        os.unlink(stopped_path)
-
-
-def continue_stopped(pid: int, start_ticks: int) -> None:
-    """Continues a process that the throttle has stopped, if nobody else wants it stopped."""
-    found = read_stop(pid)
-    if found is None or found.start_ticks != start_ticks or (found.stopped and found.waits):
-        return
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.kill(pid, signal.SIGCONT)
-        if found.terminal_waits:
-            # The kernel drops it with SIGCONT; the program may have its own way to take it.
-            os.kill(pid, signal.SIGTSTP)
-
-
-class Stop(NamedTuple):
-    """Whether a process is stopped, and which stops wait for it to go on."""
-
-    start_ticks: int
-    stopped: bool
-    waits: bool
-    """A SIGSTOP. One that finds a process stopped waits, as nothing is delivered to it."""
-    terminal_waits: bool
-    """A SIGTSTP."""
-
-
-def read_stop(pid: int) -> Stop | None:
-    """How a process is stopped; None when it is gone."""
-    try:
-        with open(f"/proc/{pid}/stat", "rb") as file:
-            fields = file.read().rpartition(b")")[2].split()
-        with open(f"/proc/{pid}/status", "rb") as file:
-            status = file.read()
-    except OSError:
-        return None
-    waiting = 0
-    for line in status.splitlines():
-        if line.startswith((b"ShdPnd:", b"SigPnd:")):
-            waiting |= int(line.split()[1], 16)
-    return Stop(
-        start_ticks=int(fields[19]),
-        stopped=fields[0] in (b"T", b"t"),
-        waits=bool(waiting >> (signal.SIGSTOP - 1) & 1),
-        terminal_waits=bool(waiting >> (signal.SIGTSTP - 1) & 1),
-    )
-
-
 def _end_leftovers(groups: list[str], wake: int) -> None:
-    """Kills what the job left behind; returns when nothing of it is alive, if ever."""
+    """Kill all remaining processes of the job, and return when none is alive."""
     if not _reap(0)[1]:
         return
     with contextlib.suppress(OSError):
-        # Who makes processes without end must not take the time from who ends them.
+        # Processes that fork without end must not starve the keeper.
         os.setpriority(os.PRIO_PROCESS, 0, _NICE)
     pause_ms = _PAUSE_MS_MIN
     while True:
@@ -297,7 +256,7 @@ def _end_leftovers(groups: list[str], wake: int) -> None:
 
 
 def _childless_within(pause_ms: int, wake: int) -> bool:
-    """Reaps for so long, or until there is no child."""
+    """Reap children. Returns whether none is left within this time."""
     poll = select.poll()
     poll.register(wake, select.POLLIN)
     deadline = time.monotonic() + pause_ms / 1000
@@ -310,181 +269,44 @@ def _childless_within(pause_ms: int, wake: int) -> bool:
     return True
 
 
+def _unfinished(path: str) -> str:
+    return path + ".tmp"
+
+
+def _reserve_end(path: str) -> None:
+    """Reserve the space for `_write_end`, so that a full disk does not delay the end of the job."""
+    fd = os.open(_unfinished(path), os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    try:
+        os.posix_fallocate(fd, 0, _END_BYTES)
+    except OSError as error:
+        os.unlink(_unfinished(path))
+        raise OSError(error.errno, error.strerror, path) from None
+    finally:
+        os.close(fd)
+
+
 def _write_end(path: str, code: int, killer: int, wake: int) -> None:
-    """Writes the end atomically; tries until there is room, the result must not be lost."""
+    """Write the end atomically. Retries until there is space, so that the result is not lost."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     end = {
         "exit_code": code,
         "signal": killer,
         "ended_ns": time.monotonic_ns(),
         "cpu_ns": int((used.ru_utime + used.ru_stime) * 1e9),
-        # Read by agents of before: there were some that gave up.
+        # Read by earlier versions of the agent, whose keepers could give up.
         "left": 0,
     }
     poll = select.poll()
     poll.register(wake, 0)
     while os.path.isdir(os.path.dirname(path)):
         try:
-            fd = os.open(path + ".tmp", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+            fd = os.open(_unfinished(path), os.O_WRONLY | os.O_CREAT, 0o600)
             try:
-                os.write(fd, json.dumps(end).encode())
+                os.ftruncate(fd, os.write(fd, json.dumps(end).encode()))
                 os.fsync(fd)
             finally:
                 os.close(fd)
-            os.rename(path + ".tmp", path)
+            os.rename(_unfinished(path), path)
             return
         except OSError:
             poll.poll(_RETRY_MS)
-
-
-def _child(order: dict[str, Any], to_keeper: int, go_reader: int) -> NoReturn:
-    """Becomes the job. Everything that confines it happens before its first instruction."""
-    made: list[str] = []
-    try:
-        os.setsid()
-        _default_signals()
-        _confine(order)
-        _limit(order)
-        _be_killable()
-        _become_user(order)
-        outputs = _open_files(order, made)
-        _make_folder(order["snapshot_path"])
-        program = _find_program(order)
-        os.write(to_keeper, b'{"ready": true}\n')
-        if os.read(go_reader, 1) != b"g":
-            raise _Failed("start", "", 0)
-        for fd in outputs:
-            if stat.S_ISREG(os.fstat(fd).st_mode) and not order["keep_output"]:
-                os.ftruncate(fd, 0)
-        for target, fd in enumerate((os.open("/dev/null", os.O_RDONLY), *outputs)):
-            os.dup2(fd, target)
-        try:
-            os.execve(program, order["argv"], order["env"])  # noqa: S606 - that is the job
-        except OSError as error:
-            raise _Failed("execute", program, error.errno or 0) from None
-    except _Failed as failure:
-        report = failure.report
-    except BaseException as error:  # noqa: BLE001 - the agent is told whatever it is
-        report = {"what": f"prepare ({error})", "path": "", "errno": getattr(error, "errno", 0)}
-    for path in made:
-        os.unlink(path)
-    os.write(to_keeper, json.dumps(report).encode() + b"\n")
-    os._exit(127)
-
-
-def _default_signals() -> None:
-    signal.set_wakeup_fd(-1)
-    for number in range(1, signal.NSIG):
-        with contextlib.suppress(OSError, ValueError):
-            signal.signal(number, signal.SIG_DFL)
-    signal.pthread_sigmask(signal.SIG_SETMASK, [])
-
-
-def _confine(order: dict[str, Any]) -> None:
-    # The affinity comes first: inside a cpuset a mask outside it would be refused.
-    try:
-        os.sched_setaffinity(0, order["affinity"])
-    except OSError as error:
-        raise _Failed("set the affinity", str(order["affinity"]), error.errno or 0) from None
-    for path in order["procs_paths"]:
-        try:
-            with open(path, "w", encoding="ascii") as file:
-                file.write("0")
-        except OSError as error:
-            raise _Failed("enter the cgroup", path, error.errno or 0) from None
-
-
-def _limit(order: dict[str, Any]) -> None:
-    # The agent has raised its own limit; jobs get the usual one, or that of their shell.
-    _set_soft(resource.RLIMIT_NOFILE, order["files_soft_max"])
-    for name, soft in order["limits"]:
-        _set_soft(getattr(resource, f"RLIMIT_{name.upper()}"), soft)
-    most: int = order["processes_max"]
-    if most:
-        soft, hard = resource.getrlimit(resource.RLIMIT_NPROC)
-        most = _least(most, hard)
-        resource.setrlimit(resource.RLIMIT_NPROC, (_least(most, soft), most))
-
-
-def _set_soft(which: int, soft: int | None) -> None:
-    """As much of it as the hard limit here permits; None = no limit."""
-    _, hard = resource.getrlimit(which)
-    resource.setrlimit(which, (hard if soft is None else _least(soft, hard), hard))
-
-
-def _least(value: int, limit: int) -> int:
-    return value if limit == resource.RLIM_INFINITY else min(value, limit)
-
-
-def _be_killable() -> None:
-    # A service manager may have spared the agent; a node short of memory must take the job.
-    with (
-        contextlib.suppress(OSError),
-        open("/proc/self/oom_score_adj", "r+", encoding="ascii") as f,
-    ):
-        if int(f.read()) < 0:
-            f.seek(0)
-            f.write("0")
-
-
-def _become_user(order: dict[str, Any]) -> None:
-    os.umask(order["umask"])
-    if order["uid"] is None:
-        return
-    try:
-        os.initgroups(order["user"], order["gid"])
-        os.setgid(order["gid"])
-        os.setuid(order["uid"])
-    except OSError as error:
-        raise _Failed("become the user", order["user"], error.errno or 0) from None
-
-
-def _open_files(order: dict[str, Any], made: list[str]) -> list[int]:
-    try:
-        os.chdir(order["cwd"])
-    except OSError as error:
-        raise _Failed("enter the directory", order["cwd"], error.errno or 0) from None
-    fds = []
-    for path in (order["stdout_path"], order["stderr_path"]):
-        try:
-            fds.append(_open_output(path, made))
-        except OSError as error:
-            for other in made:
-                os.unlink(other)
-            made.clear()
-            raise _Failed("open the output", path, error.errno or 0) from None
-    return fds
-
-
-def _make_folder(path: str) -> None:
-    if not path:
-        return
-    try:
-        os.makedirs(path, 0o700, exist_ok=True)
-    except OSError as error:
-        raise _Failed("make the snapshot folder", path, error.errno or 0) from None
-
-
-def _open_output(path: str, made: list[str]) -> int:
-    # Appending, so that two descriptors of one file do not overwrite each other.
-    flags = os.O_WRONLY | os.O_APPEND | os.O_NOCTTY | os.O_NONBLOCK
-    try:
-        fd = os.open(path, flags | os.O_CREAT | os.O_EXCL, 0o666)
-        made.append(path)
-    except FileExistsError:
-        fd = os.open(path, flags)
-    os.set_blocking(fd, True)
-    return fd
-
-
-def _find_program(order: dict[str, Any]) -> str:
-    name: str = order["argv"][0]
-    folders = [""] if "/" in name else order["env"].get("PATH", "").split(":")
-    worst = 2
-    for folder in folders:
-        path = os.path.join(folder, name)
-        if os.path.isfile(path):
-            if os.access(path, os.X_OK):
-                return path
-            worst = 13
-    raise _Failed("find the command", name, worst)

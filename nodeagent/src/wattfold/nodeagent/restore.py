@@ -1,8 +1,8 @@
-"""``wattfold-agent restore``: puts back the limits found first, on a node whose agent is stopped.
+"""``wattfold-agent restore``: restore the original limits of a node whose agent is stopped.
 
-An agent that stops leaves the node at its floor, as that is what the coordinator reckons with. This
-is the word of somebody on the node that the limits of before shall hold again, whatever the budget
-has room for. A node that is to leave a running site leaves by its coordinator instead.
+A stopping agent leaves the node at its floor, because the coordinator assumes this power. With this
+command, a person on the node restores the original limits, independent of the budget. To remove a
+node from a running site, use its coordinator instead.
 """
 
 from __future__ import annotations
@@ -15,20 +15,21 @@ from collections.abc import Iterable
 from wattfold.contract.ids import JobId
 from wattfold.contract.units import w_from_uw
 from wattfold.nodeagent.adapters import host
-from wattfold.nodeagent.adapters.config import Config, add_flags, load_flags
+from wattfold.nodeagent.adapters.config import Config, load_flags
 from wattfold.nodeagent.adapters.config_error import ConfigError
-from wattfold.nodeagent.adapters.gpu_search import find_gpus
-from wattfold.nodeagent.adapters.hsmp import with_hsmp
-from wattfold.nodeagent.adapters.msr import MsrRanges
-from wattfold.nodeagent.adapters.powercap import discover
-from wattfold.nodeagent.adapters.powercap_files import RealFiles, ZoneFiles
+from wattfold.nodeagent.adapters.config_flags import add_flags
+from wattfold.nodeagent.adapters.devices.gpu_search import find_gpus
+from wattfold.nodeagent.adapters.devices.hsmp import with_hsmp
+from wattfold.nodeagent.adapters.devices.msr import MsrRanges
+from wattfold.nodeagent.adapters.devices.powercap_files import RealFiles, ZoneFiles
+from wattfold.nodeagent.adapters.devices.zone_search import discover
+from wattfold.nodeagent.adapters.jobs.throttle import choose_throttle
 from wattfold.nodeagent.adapters.state_store import StateDirError, StateStore
-from wattfold.nodeagent.adapters.throttle import choose_throttle
 from wattfold.nodeagent.core.caps import ZoneKind
 from wattfold.nodeagent.core.errors import Refused
-from wattfold.nodeagent.service.guarding import Guarding
-from wattfold.nodeagent.service.originals import Originals
-from wattfold.nodeagent.service.zone_state import ZoneState, new_state
+from wattfold.nodeagent.service.power.guarding import Guarding
+from wattfold.nodeagent.service.power.originals import Originals
+from wattfold.nodeagent.service.power.zone_state import ZoneState, new_state
 
 EXIT_RESTORED = 0
 EXIT_FAILED = 1
@@ -44,7 +45,7 @@ DESCRIPTION = (
 
 
 def main(arguments: list[str]) -> int:
-    """The command without its name; the exit status. argparse itself exits with 2."""
+    """Run the command and return the exit status. argparse itself exits with 2."""
     try:
         config = load_flags(restore_parser().parse_args(arguments))
     except ConfigError as error:
@@ -77,7 +78,7 @@ def restore_parser() -> argparse.ArgumentParser:
 
 
 def may_draw_text(states: Iterable[ZoneState], originals: Originals, base_power_uw: int) -> str:
-    """What a node may draw with its original limits, for people."""
+    """Return the text about the maximum power of a node with its original limits."""
     counted = [state for state in states if state.zone.kind is not ZoneKind.PSYS]
     each_uw = {str(state.zone.name): originals.original_uw(state) for state in counted}
     known = ", ".join(f"{name} {w_from_uw(uw):g} W" for name, uw in each_uw.items() if uw)
@@ -93,7 +94,7 @@ def _restore(config: Config, store: StateStore) -> int:
     if not originals:
         print("Nothing to restore: the agent has changed no limit since boot, or all are restored.")
         return EXIT_RESTORED
-    # It would go to the floor at the end of the lease of an agent that was killed.
+    # It would set the floor at the end of a killed agent's lease.
     Guarding(store).relieve()
     zones = discover(
         _files(config), config.ranges, ranges=None if config.emulation else MsrRanges()
@@ -122,7 +123,7 @@ def _files(config: Config) -> ZoneFiles:
 
 
 def _let_jobs_run(config: Config, store: StateStore) -> None:
-    """Emulated limits that are back slow nobody, and their firmware does not run."""
+    """Release all jobs, because restored emulated limits slow none and the firmware is stopped."""
     if config.emulation is None:
         return
     throttle = choose_throttle(

@@ -1,10 +1,10 @@
-"""The process of a job on a node whose program starts elsewhere: runs what the job's launcher asks.
+"""Step host: runs the steps of a job on a node where its program did not start.
 
-Started by the keeper in place of the job's command, so that account, cores and accounting are those
-of the job. The agent hands it connections over a listening socket that it has made for it and that
-only the agent can connect to; who is at the other end has to prove that it has the key of the job
-(`step_process`). SIGTERM ends what it has started, and then itself with exit status 0. Stdlib and
-contract only.
+The keeper starts it instead of the job's command, so that account, cores and accounting are those
+of the job. The agent passes it connections over a listening socket, to which only the agent can
+connect. The peer of each connection has to prove that it has the key of the job (`step_process`).
+SIGTERM ends all steps, and then the host itself with exit status 0. It uses only the standard
+library and ``contract``.
 
     python -c '...' FOLDER NODE JOB LISTENER
 """
@@ -22,7 +22,9 @@ import time
 from dataclasses import dataclass
 
 from wattfold.contract.step_protocol import StepError
-from wattfold.nodeagent.step_process import Step, Surroundings, account_shell, below
+from wattfold.nodeagent.session_processes import below
+from wattfold.nodeagent.step_process import Step
+from wattfold.nodeagent.step_surroundings import Surroundings, account_shell
 
 KEY_NAME = "key"
 STEPS_MAX = 256
@@ -33,7 +35,7 @@ _STOP_S = 60.0
 
 
 def main() -> None:
-    """Serves until SIGTERM."""
+    """Serve until SIGTERM."""
     folder, node, job, inherited = sys.argv[1:5]
     with contextlib.suppress(OSError), open("/proc/self/comm", "w", encoding="ascii") as file:
         file.write("wattfold-steps")
@@ -50,7 +52,7 @@ def main() -> None:
 
 @dataclass(slots=True)
 class _Handover:
-    """A connection of the agent that will bring the one of a remote shell."""
+    """A connection of the agent that will pass the connection of a remote shell."""
 
     conn: socket.socket
 
@@ -69,7 +71,7 @@ class StepHost:
         self._selector.register(self._wake, selectors.EVENT_READ, None)
 
     def run(self) -> None:
-        """Serves until SIGTERM, then ends all steps."""
+        """Serve until SIGTERM, then end all steps."""
         while not self._stopping:
             self._turn(self._wait_s())
         self._stop()
@@ -139,7 +141,7 @@ class StepHost:
             step.child_changed()
 
     def _stop(self) -> None:
-        """Ends all processes of the job here. Who does not obey is killed by agent or keeper."""
+        """End all processes of the job here. Agent or keeper kill those that do not obey."""
         for step in self._steps:
             step.end()
         until_s = time.monotonic() + _STOP_S
@@ -155,9 +157,10 @@ class StepHost:
 
 
 def _root() -> int:
-    """Below which process those of the job are: the keeper, which adopts their orphans.
+    """Return the root of the job's processes: the keeper, which adopts their orphans.
 
-    It may have been killed: whoever has adopted this process then, others are below it too.
+    If the keeper was killed, the adopter of this process has other children too, so the root is
+    this process.
     """
     parent = os.getppid()
     with contextlib.suppress(OSError), open(f"/proc/{parent}/comm", encoding="utf-8") as file:
@@ -167,12 +170,12 @@ def _root() -> int:
 
 
 def _wakeups() -> int:
-    """A descriptor that gets the numbers of the signals that arrive."""
+    """Return a descriptor that receives the numbers of arriving signals."""
     reader, writer = os.pipe()
     os.set_blocking(reader, False)
     os.set_blocking(writer, False)
     signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
-    # Handled and not ignored: what is ignored would be for the commands too.
+    # Handled instead of ignored, because the commands would inherit ignored signals.
     for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, lambda _number, _frame: None)
     return reader

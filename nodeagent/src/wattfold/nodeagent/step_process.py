@@ -1,23 +1,20 @@
-"""One step of a job: a command that a remote shell has asked for, from its proof to its exit.
+"""One step of a job: the command of a remote shell, from its proof to its exit.
 
-Works on an event loop with descriptors (`step_host`). The command is the leader of a session, so
-that all it starts is found and ended with the connection. Its exit is told when it has ended and
-nobody holds its outputs any more, as ssh does; what it leaves running without them stays, until the
-job ends. Stdlib and contract only.
+It works on an event loop with descriptors (`step_host`). The command leads a session, so that all
+its processes are found and ended with the connection. Its exit is sent when it has ended and no
+process holds its outputs, as in ssh. Processes that it leaves without its outputs stay until the
+job ends. It uses only the standard library and ``contract``.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
-import pwd
 import secrets
 import signal
 import socket
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from selectors import EVENT_READ, EVENT_WRITE, BaseSelector
 
 from wattfold.contract.step_protocol import (
@@ -38,31 +35,20 @@ from wattfold.contract.step_protocol import (
     pack_credit,
     same_mac,
 )
+from wattfold.nodeagent.session_processes import session_members
+from wattfold.nodeagent.step_surroundings import Surroundings, start_folder
 
 PROOF_S = 5.0
 KILL_AFTER_S = 2.0
 LINGER_S = 10.0
 OUTPUT_BYTES_MAX = 256 * 1024
-"""Output that waits for the connection before the command's pipes are left to fill."""
+"""Maximum output that waits for the connection. Beyond it, the command's pipes fill up."""
 _SIGNALS = frozenset({"INT", "TERM", "HUP", "QUIT", "USR1", "USR2", "KILL", "CONT", "STOP", "TSTP"})
 ALLOWED_SIGNALS = frozenset(int(getattr(signal, f"SIG{name}")) for name in _SIGNALS)
-_SHELL = "/bin/sh"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Surroundings:
-    """What all steps of a job on a node share."""
-
-    key: bytes
-    job: str
-    node: str
-    cwd: str
-    env: Mapping[bytes, bytes]
-    shell: str
 
 
 class Step:
-    """A connection and its command. ``closed`` when both are gone."""
+    """A connection and its command. ``closed`` when both have ended."""
 
     def __init__(self, conn: socket.socket, selector: BaseSelector, around: Surroundings) -> None:
         self.closed = False
@@ -85,10 +71,10 @@ class Step:
         conn.setblocking(False)
         self._send(Frame(FrameKind.CHALLENGE, self._nonce))
 
-    # What the loop calls.
+    # Calls from the loop.
 
     def ready(self, fd: int, events: int) -> None:
-        """A descriptor of this step can be read or written."""
+        """Handle a descriptor of this step that is readable or writable."""
         if self._conn is not None and fd == self._conn.fileno():
             if events & EVENT_READ:
                 self._receive()
@@ -101,12 +87,12 @@ class Step:
         self._watch()
 
     def child_changed(self) -> None:
-        """Some child of the host has ended; perhaps the one of this step."""
+        """Handle the end of some child of the host, which may belong to this step."""
         self._finish_if_done()
         self._watch()
 
     def time_passed(self, now_s: float) -> None:
-        """The deadline of this step may have passed."""
+        """Check whether the deadline of this step has passed."""
         if self.deadline_s is None or now_s < self.deadline_s:
             return
         self.deadline_s = None
@@ -118,7 +104,7 @@ class Step:
         self._watch()
 
     def end(self) -> None:
-        """Ends the command and all it has started; SIGKILL follows."""
+        """End the command and all its processes; SIGKILL follows."""
         self._close_conn()
         if self._ending or self.closed:
             return
@@ -211,7 +197,7 @@ class Step:
             return
         del self._out[:sent]
         if self._finished and not self._out:
-            # What is read no more would make the kernel reset the connection, and lose the exit.
+            # Unread input would make the kernel reset the connection and lose the exit.
             with contextlib.suppress(OSError):
                 self._conn.shutdown(socket.SHUT_WR)
 
@@ -224,7 +210,7 @@ class Step:
             self._hang_up()
 
     def _hang_up(self) -> None:
-        """The connection is over, and so is what runs for it."""
+        """Handle the end of the connection, which ends its command."""
         if self._finished:
             self._close_conn()
             self._gone()
@@ -244,7 +230,7 @@ class Step:
         self._reader.expected = FROM_SHELL_RUNNING
         around = self._around
         env = {**around.env, **{n: v for n, v in request.env if not of_a_node(n)}}
-        cwd, missing = _folder(request.cwd, around.cwd)
+        cwd, missing = start_folder(request.cwd, around.cwd)
         if missing:
             note = (
                 f"wattfold-rsh: {around.node}: folder {missing} does not exist; started in {cwd}\n"
@@ -286,7 +272,7 @@ class Step:
             except BlockingIOError:
                 taken = 0
             except OSError:
-                # It does not read any more: its input is thrown away, as a pipe would.
+                # The command reads no more, so its input is discarded, as with a pipe.
                 self._close_stdin()
                 taken = len(self._input)
             del self._input[:taken]
@@ -320,11 +306,11 @@ class Step:
         self._finish_if_done()
 
     def _finish_if_done(self) -> None:
-        """Tells the exit once the command has ended and its outputs are closed."""
+        """Send the exit when the command has ended and its outputs are closed."""
         process = self._process
         if process is None or self._finished or self.closed:
             return
-        # Not reaped: as long as its number is taken, its session can be signalled safely.
+        # Not reaped: while its PID is in use, its session can be signalled safely.
         options = os.WEXITED | os.WNOHANG | os.WNOWAIT
         ended = os.waitid(os.P_PID, process.pid, options)
         if ended is None:
@@ -360,12 +346,12 @@ class Step:
                 if pipe is not None:
                     with contextlib.suppress(OSError):
                         pipe.close()
-            # Killed, but perhaps not dead yet; then the next start of a command collects it.
+            # Killed, but perhaps not dead yet. In that case the next start of a command reaps it.
             process.poll()
         self._stdin, self._pipes = None, {}
         self.closed = True
 
-    # What the selector looks at.
+    # Descriptors of the selector.
 
     def _watch(self) -> None:
         if self.closed:
@@ -391,55 +377,5 @@ class Step:
             self._selector.unregister(fd)
 
     def begin(self) -> None:
-        """Lets the loop look at its connection."""
+        """Let the loop watch the connection."""
         self._watch()
-
-
-def _folder(wanted: bytes, other: str) -> tuple[str, str]:
-    """Where to start; where the folder is not here, that of the job and the name of the missing."""
-    if os.path.isdir(wanted) and os.access(wanted, os.X_OK):
-        return os.fsdecode(wanted), ""
-    missing = wanted.decode("utf-8", "replace")
-    return (other if os.path.isdir(other) else "/"), missing
-
-
-def account_shell() -> str:
-    """The shell of this account, as ssh has it; sh for accounts that nobody logs in to."""
-    with contextlib.suppress(OSError, KeyError):
-        shell = pwd.getpwuid(os.getuid()).pw_shell
-        with open("/etc/shells", encoding="utf-8") as file:
-            allowed = {line.strip() for line in file}
-        if shell in allowed and os.access(shell, os.X_OK):
-            return shell
-    return _SHELL
-
-
-def session_members(leader: int) -> Iterator[int]:
-    """Processes of a session that are no zombies."""
-    return _processes(lambda fields: int(fields[3]) == leader)
-
-
-def below(root: int) -> list[int]:
-    """Processes below a process, but this one; no zombies."""
-    found, parents = {}, {}
-    for pid, fields in _stats():
-        parents[pid], found[pid] = int(fields[1]), fields[0]
-    members = {root}
-    grown = True
-    while grown:
-        new = {pid for pid, parent in parents.items() if parent in members} - members
-        members |= new
-        grown = bool(new)
-    return [p for p in members - {root, os.getpid()} if found.get(p, "Z") not in "ZX"]
-
-
-def _processes(wanted: Callable[[list[str]], bool]) -> Iterator[int]:
-    return (pid for pid, fields in _stats() if fields[0] not in "ZX" and wanted(fields))
-
-
-def _stats() -> Iterator[tuple[int, list[str]]]:
-    """Process numbers and the fields of their stat from the state on: parent, group, session."""
-    for name in os.listdir("/proc"):
-        if name.isdigit():
-            with contextlib.suppress(OSError), open(f"/proc/{name}/stat", "rb") as file:
-                yield int(name), file.read().rpartition(b")")[2].decode("ascii").split()

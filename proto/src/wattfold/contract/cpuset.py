@@ -16,7 +16,7 @@ class CpuSet:
 
     @classmethod
     def of(cls, cpus: Iterable[int]) -> CpuSet:
-        """A set of the numbers given. Raises ValueError outside 0..65535."""
+        """Return the set of these numbers. Raises ValueError outside 0..65535."""
         numbers = frozenset(cpus)
         for cpu in numbers:
             if not 0 <= cpu <= MAX_CPU:
@@ -25,7 +25,7 @@ class CpuSet:
 
     @classmethod
     def parse(cls, text: str) -> CpuSet:
-        """Reads the kernel's list format; an empty text is the empty set. Raises ValueError."""
+        """Parse the kernel's list format; an empty text is the empty set. Raises ValueError."""
         numbers: set[int] = set()
         for part in text.strip().split(","):
             if part.strip():
@@ -54,11 +54,11 @@ class CpuSet:
         return self.cpus <= other.cpus
 
     def isdisjoint(self, other: CpuSet) -> bool:
-        """Whether no CPU is in both."""
+        """Whether the sets have no common CPU."""
         return self.cpus.isdisjoint(other.cpus)
 
     def take(self, count: int) -> CpuSet:
-        """The ``count`` lowest CPUs. Raises ValueError when there are fewer."""
+        """Return the ``count`` lowest CPUs. Raises ValueError if the set has fewer."""
         if not 0 <= count <= len(self):
             raise ValueError(f"cannot take {count} of {len(self)} CPUs")
         return CpuSet(frozenset(sorted(self.cpus)[:count]))

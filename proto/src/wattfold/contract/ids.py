@@ -1,4 +1,4 @@
-"""Identities shared by coordinator, agents and shims: distinct types, strings on the wire."""
+"""Identifiers shared by coordinator, agents and shims: distinct types, strings on the wire."""
 
 from __future__ import annotations
 
@@ -7,15 +7,23 @@ from typing import NewType
 
 JobId = NewType("JobId", str)
 NodeId = NewType("NodeId", str)
-RequestId = NewType("RequestId", str)
 Epoch = NewType("Epoch", int)
-"""Generation of the coordinator. An agent refuses any command of a smaller one (fencing)."""
+"""Generation of the coordinator. An agent refuses commands of a lower generation (fencing)."""
+EPOCH_MAX = Epoch(2**63 - 1)
+"""Upper limit of epochs. No start reaches it, so a message with a higher epoch is invalid."""
 ZoneName = NewType("ZoneName", str)
 """A power zone of a node by its role: ``package-0``, ``dram-0``, ``gpu-0``. Never a sysfs index."""
+
+JOB_NAME_MAX = 100
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}\Z")
 
 
 def valid_name(text: str) -> bool:
-    """Whether a text may name a node, a job or an application: 1-63 of ``A-Z a-z 0-9 . _ -``."""
+    """Whether a text may name a node or an application: 1-63 of ``A-Z a-z 0-9 . _ -``."""
     return _NAME.match(text) is not None
+
+
+def valid_job_name(text: str) -> bool:
+    """Whether a text may name a job: 1-100 printable characters of any script."""
+    return 0 < len(text) <= JOB_NAME_MAX and text.isprintable()

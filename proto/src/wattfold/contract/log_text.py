@@ -1,7 +1,7 @@
 """Text of log lines, the same in every service: an event name and ``key=value`` pairs.
 
-Units are in the keys. A value with blanks, quotes or control characters is a JSON string, so that a
-line is one line and can be taken apart again.
+Units are in the keys. A value with blanks, quotes or control characters is written as a JSON
+string, so that an entry stays on one line and can be parsed.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ import json
 
 TIME_FORMAT = "%Y-%m-%dT%H:%M:%S"
 LINE_FORMAT = "%(asctime)sZ %(levelname)s %(message)s"
-"""For a logging.Formatter whose times are UTC."""
+"""Format for a logging.Formatter with UTC times."""
 
 
 def line(event: str, /, **values: object) -> str:
-    """``event=NAME key=value ...``, in the order given."""
+    """Return ``event=NAME key=value ...``, in the given order."""
     pairs = (f"{key}={_text(value)}" for key, value in values.items())
     return " ".join([f"event={event}", *pairs])
 

@@ -1,6 +1,6 @@
-"""Processor maps as agents and Charm++ programs speak of them, over CCS.
+"""Text format of processor maps, exchanged over CCS between agents and Charm++ programs.
 
-A *map* has one byte per PE, 1 where objects may be. A program that follows maps registers two
+A *map* has one byte per PE, 1 if the PE may hold objects. A program that follows maps registers two
 handlers on PE 0, from C++ (``runtime_shims/charm``) or from Python (``wattfold.shims.charm_map``).
 Both answer with its *state*, a line of text:
 
@@ -10,26 +10,26 @@ Both answer with its *state*, a line of text:
               WFMAP1 77 77 1100 8,8,0,0 311,312,313,314
     refusal:  WFMAP1 error <why>
 
-Objects and pids are lists with one number per PE; a pid is 0 where it is not known, or the process
-runs on another node than PE 0. A program over several nodes adds a list of these: which node of the
-job a PE is on, counted from 1, 0 where it is not known. Who asks with `COST` as the data is told
-what the map in force has cost, by programs that know: how long nothing else was done while objects
-moved, nanoseconds, and the bytes of these objects.
+Objects and pids are lists with one number per PE; a pid is 0 if it is unknown or if the process
+runs on another node than PE 0. A program on several nodes adds a third list: the node of the job
+for each PE, counted from 1, 0 = unknown. If the data of the request is `COST`, programs that
+measure it add the cost of the map in force: the time without progress while objects moved, in
+nanoseconds, and the bytes of these objects.
 
     state:    WFMAP1 77 77 1100 8,8,0,0 311,312,313,314 stalled=31000000 moved=4194304
 
-The id, from 1, is chosen by the caller: a map is in force when the id is, not before. A handler
-that does not exist answers nothing at all, which is no state; that is why both answer.
+The caller chooses the id, from 1. A map is in force when its id is. Both handlers answer because a
+missing handler sends an empty reply, which is not a state.
 
-A program with these handlers keeps a file in memory open (memfd) that is named ``MARKER``, so that
-it is not asked before it has them: Charm++ writes a line for every request it cannot serve.
+A program with these handlers keeps an open file in memory (memfd) named ``MARKER``. Agents send no
+requests before it exists, because Charm++ prints a line for every request without a handler.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-# They differ within the eight bytes of a name that CCS signs.
+# The names differ within the eight bytes that CCS signs.
 SET_HANDLER = "setmap_wattfold"
 STATE_HANDLER = "getmap_wattfold"
 COST = b"cost"
@@ -45,30 +45,30 @@ _STALLED, _MOVED = "stalled", "moved"
 
 
 class MapError(ValueError):
-    """A map that cannot be, or text that is not a state. Names what is wrong."""
+    """An invalid map, or text that is not a state. The message names the error."""
 
 
 class MapRefusedError(MapError):
-    """The program has refused a map; the text is its own."""
+    """The program refused a map; the message is the program's text."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MapOrder:
-    """A map with the id it will be known by."""
+    """A map with its id."""
 
     id: int
     map: bytes
 
     def text(self) -> bytes:
-        """The data of a request."""
+        """Return the data of a request."""
         return f"{_MAGIC} {self.id} {digits(self.map)}".encode()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MapState:
-    """What a program says. ``map`` and ``objects``: what is in force, one entry per PE.
+    """State reported by a program. ``map`` and ``objects`` have one entry per PE and are in force.
 
-    ``stalled_ns`` and ``moved_bytes``: what that map has cost, -1 = it does not say.
+    ``stalled_ns`` and ``moved_bytes`` are the cost of that map, -1 = not reported.
     """
 
     wanted: int
@@ -81,7 +81,7 @@ class MapState:
     moved_bytes: int = -1
 
     def text(self, *, cost: bool = False) -> bytes:
-        """The reply of both handlers; ``cost`` for who has asked for it."""
+        """Return the reply of both handlers; ``cost`` adds the cost of the map in force."""
         rows = [row for row in (self.objects, self.pids, self.nodes) if row]
         words = [_MAGIC, str(self.wanted), str(self.in_force), digits(self.map)]
         words += [",".join(map(str, row)) for row in rows]
@@ -92,9 +92,9 @@ class MapState:
 
 
 def first_pes(pes: int, enabled: int) -> bytes:
-    """The map of a program with one PE a core that holds so many cores: its first PEs.
+    """Return a map that enables the first ``enabled`` of ``pes`` PEs.
 
-    Raises MapError where the program has fewer PEs.
+    Raises MapError if the program has fewer PEs.
     """
     if not 0 < enabled <= pes:
         raise MapError(f"{enabled} enabled PEs are not possible in a program of {pes} PEs")
@@ -102,19 +102,19 @@ def first_pes(pes: int, enabled: int) -> bytes:
 
 
 def digits(pe_map: bytes) -> str:
-    """A map as 0 and 1, for people and for the wire."""
+    """Return a map as 0 and 1, for people and for the wire."""
     return "".join("1" if enabled else "0" for enabled in pe_map)
 
 
 def parse_digits(text: str) -> bytes:
-    """The map that ``digits`` has written. Raises MapError."""
+    """Return the map in a text of ``digits``. Raises MapError."""
     if set(text) - {"0", "1"}:
         raise MapError("a map must consist of 0 and 1")
     return bytes(int(digit) for digit in text)
 
 
 def check_map(pe_map: bytes, pes: int | None = None) -> bytes:
-    """The map itself, if it can be a map of so many PEs. Raises MapError."""
+    """Return the map if it is valid for this number of PEs. Raises MapError."""
     if not 0 < len(pe_map) <= PES_MAX:
         raise MapError(f"a map has 1 to {PES_MAX} PEs, got {len(pe_map)}")
     if set(pe_map) - {0, 1}:
@@ -127,12 +127,12 @@ def check_map(pe_map: bytes, pes: int | None = None) -> bytes:
 
 
 def refusal(why: str) -> bytes:
-    """The reply to a map that is not taken."""
+    """Return the reply to a refused map."""
     return f"{_MAGIC} error {why}".encode("ascii", "replace")
 
 
 def parse_order(data: bytes, pes: int) -> MapOrder:
-    """The map of a request to a program of so many PEs. Raises MapError."""
+    """Return the map of a request to a program with ``pes`` PEs. Raises MapError."""
     words = _words(data)
     if len(words) != 2:
         raise MapError(f"a request has an id and a map, got {len(words)} words")
@@ -140,7 +140,10 @@ def parse_order(data: bytes, pes: int) -> MapOrder:
 
 
 def parse_state(data: bytes) -> MapState:
-    """The state in a reply. Raises MapRefusedError for a refusal, MapError for anything else."""
+    """Return the state in a reply.
+
+    Raises MapRefusedError for a refusal, MapError for other text.
+    """
     words = _words(data)
     if words[:1] == ["error"]:
         raise MapRefusedError(" ".join(words[1:]))
@@ -161,7 +164,7 @@ def parse_state(data: bytes) -> MapState:
 
 
 def _cost(words: list[str]) -> tuple[list[str], dict[str, int]]:
-    """The words of a state without what is said of its cost, and that."""
+    """Return the words of a state without its cost, and the cost."""
     said = [word.split("=", 1) for word in words if "=" in word]
     cost = {name: _number(value, 0, ID_MAX) for name, value in said}
     return [word for word in words if "=" not in word], cost
@@ -185,7 +188,7 @@ def _row(text: str, length: int, most: int) -> tuple[int, ...]:
 
 
 def _number(text: str, least: int, most: int) -> int:
-    # Longer texts are not even converted.
+    # Longer texts are not converted at all.
     if not text.isdecimal() or len(text) > 20 or not least <= int(text) <= most:
         raise MapError(f"{text[:24]!r} is not a number from {least} to {most}")
     return int(text)

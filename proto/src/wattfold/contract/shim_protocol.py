@@ -1,9 +1,9 @@
-"""The message between an agent and the shim inside a job's process, as bytes.
+"""Messages between an agent and the shim inside a job's process, as bytes.
 
-One message is one frame: a 64-byte little-endian header and an optional ASCII text. The agent
-binds a ROUTER socket for every job, each shim of it connects a DEALER. The C side of
-the same layout is ``runtime_shims/csrc/wire.c``. No sockets here; frames that do not fit raise
-FrameError, and both sides drop them.
+One message is one frame: a 64-byte little-endian header and an optional ASCII text. The agent binds
+a ROUTER socket for every job, and each shim of the job connects a DEALER. The C side of this layout
+is ``runtime_shims/csrc/wire.c``. This module opens no sockets. Invalid frames raise FrameError, and
+both sides drop them.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ HEADER_BYTES = _HEADER.size
 
 
 class FrameError(ValueError):
-    """Bytes that are not a message, or a message that has no bytes."""
+    """Bytes that are not a message, or a message that cannot be encoded."""
 
 
 class ShimMessageType(IntEnum):
-    """What a message says, and who says it."""
+    """Kind of a message. Each description names its sender."""
 
     HELLO = 1
-    """Shim: at every (re)connection. Text: the OpenMP runtime, seq: the last acknowledged."""
+    """Shim: at every (re)connection. Text: the OpenMP runtime; seq: the last acknowledged mask."""
     MASK = 2
     """Agent: the cores of the job. Text: their CPU list."""
     ACK = 3
-    """Shim: the mask of this seq holds; no region with a larger team runs or will run."""
+    """Shim: the mask of this seq is in force; no region with a larger team runs or will run."""
     STATUS = 4
-    """Shim: every 500 ms while something changes."""
+    """Shim: every 500 ms while values change."""
     BYE = 5
     """Shim: at normal exit, best effort."""
 
@@ -45,44 +45,47 @@ class ShimFlags(IntFlag):
 
     NONE = 0
     TEAM_FOLLOWS = 1
-    """MASK: in team mode the size of teams must follow the mask."""
+    """MASK: in team mode, the size of teams must follow the mask."""
     READS_NOTICES = 2
-    """HELLO: regions obey what is written to the notice, which may be before the message."""
+    """HELLO: regions obey the notice file, which may be written before the message."""
 
 
-# A number: the complement of a flag has known bits only.
+# An int, because the complement of a flag keeps only known bits.
 _KNOWN_FLAGS = int(ShimFlags.TEAM_FOLLOWS | ShimFlags.READS_NOTICES)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShimMessage:
-    """One message. Fields a type does not use stay 0."""
+    """One message. Fields that a type does not use stay 0."""
 
     type: ShimMessageType
     flags: ShimFlags = ShimFlags.NONE
     seq: int = 0
     """Number of the mask; grows strictly within a job."""
     cores: int = 0
-    """MASK: cores in the mask. From the shim: team size in force, 0 if not known yet."""
+    """MASK: cores in the mask. From the shim: team size in force, 0 = not yet known."""
     pid: int = 0
-    """Process of the sender. Informative: a peer is known by its kernel credentials alone."""
+    """Process of the sender, informative only: the kernel credentials identify a peer."""
     time_ns: int = 0
     """CLOCK_MONOTONIC of the sender at the event."""
     regions: int = 0
     """Parallel regions started so far."""
     done: float = 0.0
-    """The program's own count of work done; 0 if it never reported."""
+    """Work done in the program's own units; 0 = never reported."""
     total: float = 0.0
-    """The program's own count of all work; 0 if unknown."""
+    """Total work in the program's own units; 0 = unknown."""
     max_team: int = 0
-    """Largest team asked for and granted so far."""
+    """Largest team requested and granted so far."""
     notice: int = 0
-    """MASK: number of the file beside the socket, ``notice.NUMBER``, whose first eight bytes (of
-    the machine) hold the team size of the newest mask in their low half; 0 = there is none."""
+    """MASK: number of the file next to the socket, ``notice.NUMBER``; 0 = no file.
+
+    The low half of its first eight bytes, in the byte order of the machine, holds the team size of
+    the newest mask.
+    """
     text: str = ""
 
     def pack(self) -> bytes:
-        """The frame of this message. Raises FrameError for values that do not fit."""
+        """Return the frame of this message. Raises FrameError for values that do not fit."""
         _check(self)
         try:
             header = _HEADER.pack(
@@ -105,7 +108,7 @@ class ShimMessage:
 
     @classmethod
     def unpack(cls, frame: bytes) -> ShimMessage:
-        """Reads a frame. Raises FrameError for anything that ``pack`` would not have written."""
+        """Parse a frame. Raises FrameError for anything that ``pack`` would not write."""
         if not HEADER_BYTES <= len(frame) <= HEADER_BYTES + TEXT_BYTES_MAX:
             raise FrameError(
                 f"a frame has {HEADER_BYTES} to {HEADER_BYTES + TEXT_BYTES_MAX} bytes, "

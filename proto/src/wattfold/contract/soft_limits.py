@@ -1,7 +1,7 @@
-"""Which limits of the submitting shell a job is started with.
+"""Soft limits of the submitting shell that a job starts with.
 
-Not those of processor time and address space, which are there for logins, nor that of locked
-memory, which fast networks need and login hosts keep small.
+They exclude processor time and address space, which limit logins, and locked memory, which fast
+networks need and login hosts keep small.
 """
 
 from __future__ import annotations
@@ -9,21 +9,21 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 CARRIED = ("core", "fsize", "nofile", "nproc", "stack")
-"""Names of getrlimit(2) in small letters, without RLIMIT_."""
+"""Names of getrlimit(2) in lower case, without RLIMIT_."""
 UMASK_DEFAULT = 0o022
 UMASK_MAX = 0o777
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SoftLimit:
-    """A soft limit by its name; ``soft`` None = no limit."""
+    """A soft limit with its name; ``soft`` None = no limit."""
 
     name: str
     soft: int | None = None
 
 
 def refusal(umask: int, limits: tuple[SoftLimit, ...]) -> str:
-    """Why a job cannot be started with these, for people; empty if it can."""
+    """Return why a job cannot start with these values, for people; empty if it can."""
     if not 0 <= umask <= UMASK_MAX:
         return f"umask {umask:#o} is outside 0..{UMASK_MAX:#o}"
     names = [limit.name for limit in limits]

@@ -1,9 +1,9 @@
-"""What a remote shell (`wattfold rsh`) and the step host of a job say to each other, as bytes.
+"""Protocol between a remote shell (`wattfold rsh`) and the step host of a job, as bytes.
 
-The remote shell sends one line that names the job to the agent of a node, which hands the
-connection to the step host of that job and is then out of it. From there on there are frames: one
-byte of kind, a little-endian u32 of length, the body. The host challenges, the shell proves that it
-has the key of the job, the host proves the same, and only then the shell says what to run:
+The remote shell sends one line with the job ID to the agent of a node. The agent hands the
+connection to the step host of that job. From then on both sides send frames: one byte of kind, a
+little-endian u32 of length, and the body. The host sends a challenge, the shell proves that it has
+the key of the job, and the host proves the same. Only then the shell sends its request:
 
     shell                      host
     job line ->
@@ -15,9 +15,9 @@ has the key of the job, the host proves the same, and only then the shell says w
     SIGNAL* ->                 <- EXIT
                                or at any time <- ERROR
 
-Output is slowed by the socket itself. Input has a window of its own (CREDIT gives back what the
-program has taken), so that signals and the end of the connection never wait behind it. No sockets
-here. Bytes that cannot be raise StepProtocolError, and the connection is closed.
+The socket itself limits the rate of output. Input has its own window, which CREDIT extends by the
+bytes that the program has read. So signals and the end of the connection never wait behind input.
+This module opens no sockets. Invalid bytes raise StepProtocolError, and the connection is closed.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ DATA_BYTES_MAX = 65_536
 REQUEST_BYTES_MAX = 2 * 1024 * 1024
 CONTROL_BYTES_MAX = 1024
 INPUT_WINDOW_BYTES = 256 * 1024
-"""Input that a shell may have sent and the program not yet taken."""
+"""Maximum input that a shell has sent and the program has not yet read."""
 JOB_LINE_BYTES_MAX = 80
 
 _JOB_LINE = b"WFSTEP1 "
@@ -48,11 +48,11 @@ _CREDIT = struct.Struct("<I")
 
 
 class StepProtocolError(ValueError):
-    """Bytes that the other side may not send, or values that have no bytes."""
+    """Bytes that the other side may not send, or values that cannot be encoded."""
 
 
 class FrameKind(IntEnum):
-    """What a frame says."""
+    """Kind of a frame."""
 
     CHALLENGE = 1
     PROOF = 2
@@ -82,13 +82,13 @@ _BYTES_MAX = {
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """One frame."""
+    """A frame with its kind and body."""
 
     kind: FrameKind
     body: bytes = b""
 
     def pack(self) -> bytes:
-        """Its bytes. Raises StepProtocolError for a body that is too long."""
+        """Return its bytes. Raises StepProtocolError for a body that is too long."""
         limit = _BYTES_MAX.get(self.kind, CONTROL_BYTES_MAX)
         if len(self.body) > limit:
             raise StepProtocolError(f"{self.kind.name} of {len(self.body)} bytes, at most {limit}")
@@ -96,18 +96,18 @@ class Frame:
 
 
 class FrameReader:
-    """Frames out of a stream. Only the kinds in ``expected`` are taken, from their header on."""
+    """Parser of a stream of frames. It rejects kinds outside ``expected`` at their header."""
 
     def __init__(self, expected: Iterable[FrameKind]) -> None:
         self.expected = frozenset(expected)
         self._data = bytearray()
 
     def feed(self, data: bytes) -> None:
-        """Adds what has arrived."""
+        """Add received bytes."""
         self._data += data
 
     def frames(self) -> Iterator[Frame]:
-        """Complete frames; ``expected`` may change between two. Raises StepProtocolError."""
+        """Yield complete frames; ``expected`` may change between two. Raises StepProtocolError."""
         while (frame := self._next()) is not None:
             yield frame
 
@@ -133,12 +133,12 @@ class FrameReader:
 
 
 def job_line(job: JobId) -> bytes:
-    """What a connection begins with."""
+    """Return the first line of a connection."""
     return _JOB_LINE + job.encode("ascii") + b"\n"
 
 
 def parse_job_line(line: bytes) -> JobId:
-    """The job of a complete first line. Raises StepProtocolError."""
+    """Return the job of a complete first line. Raises StepProtocolError."""
     text = line.removeprefix(_JOB_LINE).removesuffix(b"\n").decode("ascii", "replace")
     whole = line.startswith(_JOB_LINE) and line.endswith(b"\n")
     if not whole or not valid_name(text):
@@ -148,7 +148,7 @@ def parse_job_line(line: bytes) -> JobId:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Meeting:
-    """What both sides prove to have: the key, for one job on one node, in one connection."""
+    """Handshake values. Both sides prove that they hold the key of one job on one node."""
 
     key: bytes
     job: str
@@ -157,11 +157,11 @@ class Meeting:
     shell_nonce: bytes
 
     def shell_mac(self) -> bytes:
-        """What the remote shell proves itself with."""
+        """Return the proof of the remote shell."""
         return self._mac(b"shell")
 
     def host_mac(self) -> bytes:
-        """What the step host proves itself with."""
+        """Return the proof of the step host."""
         return self._mac(b"host")
 
     def _mac(self, role: bytes) -> bytes:
@@ -173,20 +173,20 @@ class Meeting:
 
 
 def same_mac(one: bytes, other: bytes) -> bool:
-    """Compares in constant time."""
+    """Compare two proofs in constant time."""
     return hmac.compare_digest(one, other)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepRequest:
-    """What to run: a line for the shell of the account, where, and what to add to its variables."""
+    """Request to run a command: a line for the account's shell, its folder and added variables."""
 
     command: bytes
     cwd: bytes
     env: tuple[tuple[bytes, bytes], ...] = ()
 
     def pack(self) -> bytes:
-        """Fields that end with NUL, as no value can hold one. Raises StepProtocolError."""
+        """Return the fields, each terminated by NUL. Raises StepProtocolError."""
         fields = [self.command, self.cwd, *(name + b"=" + value for name, value in self.env)]
         for name, _ in self.env:
             if not name or b"=" in name:
@@ -197,7 +197,7 @@ class StepRequest:
 
     @classmethod
     def unpack(cls, body: bytes) -> StepRequest:
-        """The request of a body. Raises StepProtocolError."""
+        """Return the request in a body. Raises StepProtocolError."""
         fields = body.split(b"\0")
         if len(fields) < 3 or fields[-1]:
             raise StepProtocolError("the request is truncated")
@@ -210,23 +210,23 @@ class StepRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepExit:
-    """How the command ended: its exit code, or the signal that killed it."""
+    """End of the command: its exit code, or the signal that killed it."""
 
     code: int = 0
     signal: int = 0
 
     @property
     def status(self) -> int:
-        """As a shell has it: 128 + the signal, else the code."""
+        """Status as in a shell: 128 + the signal, or else the code."""
         return 128 + self.signal if self.signal else self.code
 
     def pack(self) -> bytes:
-        """Its bytes."""
+        """Return its bytes."""
         return _EXIT.pack(self.code & 0xFF, self.signal & 0x7F)
 
     @classmethod
     def unpack(cls, body: bytes) -> StepExit:
-        """The end of a body. Raises StepProtocolError."""
+        """Return the exit in a body. Raises StepProtocolError."""
         if len(body) != _EXIT.size:
             raise StepProtocolError(f"EXIT has {len(body)} bytes, which is not a valid length")
         code, signal = _EXIT.unpack(body)
@@ -237,19 +237,19 @@ class StepExit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepError:
-    """Why nothing runs. ``not_yet``: the same call may work a moment later."""
+    """Error that prevents a step. ``not_yet``: the same call may work a moment later."""
 
     text: str
     not_yet: bool = False
 
     def frame(self) -> Frame:
-        """The frame that says so; a long text is cut."""
+        """Return the frame of this error; a long text is truncated."""
         text = self.text.encode("utf-8", "replace")[: CONTROL_BYTES_MAX - 1]
         return Frame(FrameKind.ERROR, bytes([self.not_yet]) + text)
 
     @classmethod
     def unpack(cls, body: bytes) -> StepError:
-        """The error of a body, with nothing in its text that a terminal would obey."""
+        """Return the error in a body, without characters that would control a terminal."""
         text = body[1:].decode("utf-8", "replace")
         return cls(
             text="".join(c if c.isprintable() else "?" for c in text), not_yet=body[:1] == b"\1"
@@ -257,12 +257,12 @@ class StepError:
 
 
 def pack_credit(taken_bytes: int) -> bytes:
-    """The body of a CREDIT."""
+    """Return the body of a CREDIT."""
     return _CREDIT.pack(taken_bytes)
 
 
 def unpack_credit(body: bytes) -> int:
-    """Bytes of input that were taken. Raises StepProtocolError."""
+    """Return the number of input bytes that were read. Raises StepProtocolError."""
     if len(body) != _CREDIT.size:
         raise StepProtocolError(f"CREDIT has {len(body)} bytes, which is not a valid length")
     (taken_bytes,) = _CREDIT.unpack(body)
@@ -276,7 +276,7 @@ _OF_A_NODE = frozenset(
 
 
 def of_a_node(name: bytes) -> bool:
-    """Whether a variable means something on its own node only, and is not carried to another."""
+    """Whether a variable is meaningful only on its own node, so it is not carried to others."""
     return (
         name in _OF_A_NODE
         or name.startswith((b"WATTFOLD_", b"SSH_", b"XDG_SESSION_"))
@@ -285,10 +285,10 @@ def of_a_node(name: bytes) -> bool:
 
 
 def carried(env: Mapping[bytes, bytes]) -> tuple[tuple[bytes, bytes], ...]:
-    """What a remote shell takes along of its environment.
+    """Return the variables that a remote shell carries to the other node.
 
-    Not what is of its node only: by its name, as the agent there has set it (the number of
-    threads), or as it points into the folder the job has there (host files).
+    It leaves out variables that belong to their own node: by name, because the agent there set them
+    (the number of threads), or because they point into the job's folder there (host files).
     """
     folder = env.get(b"WATTFOLD_STEPS", b"")
     threads = env.get(b"WATTFOLD_LAUNCH_CPUS", b"")

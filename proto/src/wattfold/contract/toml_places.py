@@ -1,8 +1,8 @@
-"""Where a key stands in the text of a TOML file, for messages: the parser does not tell.
+"""Line number of a key in the text of a TOML file, for messages; the parser does not report it.
 
-Keys of several tables may have the same name, and of a table that is listed ([[node]]) each entry
-has them. Takes text in and gives a line number; what cannot be found this way (a key of an inline
-table) is answered with 0. A line within a text of several lines is taken for no key.
+Keys of several tables may have the same name, and each entry of a listed table ([[node]]) has them.
+The number is 0 if the key cannot be found this way, such as a key of an inline table. A line inside
+a multi-line text is not a key.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ _LONG_TEXT = re.compile(r"\"\"\"|'''")
 
 
 def line_of(text: str, key: str, table: str = "", index: int = 0) -> int:
-    """The line of a key of a table, of its header if ``key`` is empty; 0 = not there.
+    """Return the line of a key of a table, or of its header if ``key`` is empty; 0 = not found.
 
-    ``table``: empty for the keys at the top. ``index``: which of the tables of this name.
+    ``table``: empty for the keys at the top. ``index``: position among the tables of this name.
     """
     here, entry, within = "", 0, False
     seen: Counter[str] = Counter()

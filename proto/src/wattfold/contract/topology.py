@@ -1,6 +1,6 @@
-"""Which CPUs of a node belong together: sockets, NUMA nodes, and the SMT siblings of one core.
+"""Groups of CPUs of a node: sockets, NUMA nodes, and the SMT siblings of one core.
 
-A value type only: reading it is the agent's business, choosing cores by it the coordinator's.
+This is only a value type. The agent reads it, and the coordinator chooses cores with it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from wattfold.contract.cpuset import CpuSet
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CpuPlace:
-    """Where a CPU is. ``siblings`` are all CPUs of its physical core, itself included."""
+    """Location of a CPU. ``siblings`` are all CPUs of its physical core, including itself."""
 
     cpu: int
     package: int
@@ -23,9 +23,9 @@ class CpuPlace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Topology:
-    """The CPUs of a node in groups, each kind disjoint and in the order of the lowest CPU.
+    """CPUs of a node in groups, each kind disjoint and in the order of the lowest CPU.
 
-    Empty where nothing is known of the node; a CPU that is in no group stands alone.
+    All groups are empty if the node is unknown. A CPU without a group counts as a group of its own.
     """
 
     packages: tuple[CpuSet, ...] = ()
@@ -34,7 +34,7 @@ class Topology:
 
     @classmethod
     def of(cls, places: Iterable[CpuPlace]) -> Topology:
-        """The groups of these CPUs; siblings that are not among the places are left out."""
+        """Return the groups of these CPUs; siblings that are not among the places are left out."""
         known = {place.cpu: place for place in places}
         return cls(
             packages=_groups((p.package, cpu) for cpu, p in known.items()),
@@ -44,7 +44,7 @@ class Topology:
 
     @property
     def flat(self) -> bool:
-        """Whether any set of CPUs is as good as any other of the same size."""
+        """Whether all sets of CPUs of the same size are equivalent."""
         return (
             len(self.packages) <= 1
             and len(self.numa_nodes) <= 1
@@ -53,7 +53,7 @@ class Topology:
 
     @property
     def smt(self) -> int:
-        """The most CPUs that share a core; 1 where nothing is known."""
+        """Maximum number of CPUs that share a core; 1 if unknown."""
         return max((len(core) for core in self.cores), default=1)
 
 

@@ -1,4 +1,4 @@
-"""Where the shims that resize programs are, and what a Python program may ask and tell them."""
+"""Interface of Python programs to the shims that resize them, and the path of these shims."""
 
 from wattfold.shims.client import Mask, connect
 from wattfold.shims.following import Following, follow

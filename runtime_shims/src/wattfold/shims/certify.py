@@ -1,9 +1,8 @@
-"""Whether a program bears a changing team size: found out by trying.
+"""Certification of a program: a test whether it tolerates changes of its team size.
 
-It is run left alone and under random resizes, and the results are compared. Only a program whose
-runs all end well and agree is certified for *team* mode; any other gets *mask* mode and the reason.
-This is evidence, not proof: a result that is wrong only sometimes may be missed, so more runs tell
-more.
+The program runs undisturbed and under random resizes, and the results are compared. It is certified
+for *team* mode only if all runs end well and agree. Otherwise it gets *mask* mode and the reason.
+This is evidence, not proof: rare wrong results may be missed, so more runs give more confidence.
 """
 
 from __future__ import annotations
@@ -27,41 +26,45 @@ from wattfold.shims.certify_run import (
     run_alone,
     run_resized,
 )
+from wattfold.shims.working_copy import WorkingCopy, working_copy
 
 PROFILE_VERSION = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Effort:
-    """How much is tried."""
+    """Number and duration of the test runs."""
 
     static_runs: int = 2
     resized_runs: int = 5
     resizes_min: int = 100
-    """Acknowledged changes of the team size wanted, in all resized runs together."""
+    """Required acknowledged changes of the team size, over all resized runs."""
     runs_max: int = 50
-    """Resized runs at most, for short programs that see few changes each."""
+    """Maximum number of resized runs, for short programs that see few changes each."""
     limit_s: float = 600.0
-    """Time of one static run; a resized one gets five times what a static one took, and 10 s."""
+    """Time limit of a static run.
+
+    A resized run gets five times the time of a static run plus 10 s.
+    """
     seed: int = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Certificate:
-    """The verdict and its evidence; what a profile keeps."""
+    """Verdict with its evidence, which a profile keeps."""
 
     mode: Literal["team", "mask"]
     reason: str
-    """Why not team mode; empty if it is."""
+    """Why team mode was refused; empty for team mode."""
     program: str
     sha256: str
-    """Of the program's file: another build must be certified again. Empty when it was not found."""
+    """Digest of the program's file: another build needs a new certification. Empty if not found."""
     argv: tuple[str, ...]
     threads: int
     runtime: str
     comparison: str
     compared: tuple[str, ...]
-    """What was compared: names of files, and standard output."""
+    """Compared outputs: names of files, and standard output."""
     static_runs: int
     resized_runs: int
     masks: int
@@ -74,16 +77,16 @@ class Certificate:
     version: int = PROFILE_VERSION
 
     def as_dict(self) -> dict[str, object]:
-        """For JSON."""
+        """Return the certificate as plain data for JSON."""
         return asdict(self)
 
 
 class NoResultError(Exception):
-    """There is nothing to compare: the program does not write what it was said to write."""
+    """There is nothing to compare: the program does not write its declared outputs."""
 
 
 Check = Callable[[RunResult, RunResult], str | None]
-"""Compares a static run with another: the difference in words, None if they agree."""
+"""Compares a static run with another run: the difference in words, None if they agree."""
 
 
 def certify(
@@ -96,14 +99,15 @@ def certify(
     progress: Callable[[str], None] = lambda _: None,
     now_s: float = 0.0,
 ) -> Certificate:
-    """Tries a program. ``check`` goes before ``comparison`` (default: bit by bit).
+    """Test a program. ``check`` replaces ``comparison`` (default: bit by bit).
 
-    ``now_s`` becomes the date of the certificate. Raises OSError when the program cannot be
-    started, NoResultError when it leaves nothing to compare.
+    ``now_s`` becomes the date of the certificate. Raises OSError if the program cannot be started
+    or its folder cannot be copied, NoResultError if there is nothing to compare.
     """
     how = comparison or Comparison()
-    trial = _Trial(program, shim, check or _compared(how), effort or Effort(), progress)
-    reason = trial.carry_out()
+    with working_copy(program.folder) as copy:
+        trial = _Trial(program, copy, shim, check or _compared(how), effort or Effort(), progress)
+        reason = trial.carry_out()
     found = shutil.which(program.argv[0], path=program.environment.get("PATH"))
     return Certificate(
         mode="mask" if reason else "team",
@@ -127,7 +131,7 @@ def certify(
 
 
 def command_check(command: tuple[str, ...], limit_s: float = 600.0) -> Check:
-    """A check by a command of the user's, given the folders of a static and of another result.
+    """Return a check by a user's command, which gets the folders of a static and another result.
 
     Each folder has the outputs by name, and standard output as ``stdout``. Exit code 0: they agree.
     """
@@ -169,6 +173,7 @@ def _compared(how: Comparison) -> Check:
 @dataclass(slots=True)
 class _Trial:
     program: Program
+    copy: WorkingCopy
     shim: Path
     check: Check
     effort: Effort
@@ -177,14 +182,14 @@ class _Trial:
     static_runs: int = 0
     resized_runs: int = 0
     shim_said: str = ""
-    """The last complaint of the shim."""
+    """Last complaint of the shim."""
 
     def carry_out(self) -> str | None:
-        """Why the program is not fit for team mode, None if it is."""
+        """Return why the program is not fit for team mode, None if it is."""
         first: RunResult | None = None
         for number in range(1, max(self.effort.static_runs, 1) + 1):
             self.progress(f"static run {number} of {self.effort.static_runs}")
-            result = run_alone(self.program, self.effort.limit_s)
+            result = run_alone(self.program, self.effort.limit_s, self.copy)
             self.static_runs += 1
             if (bad := _bad_end(result)) is not None:
                 return f"an undisturbed run {bad}"
@@ -209,7 +214,7 @@ class _Trial:
             self.progress(
                 f"resized run {self.resized_runs + 1}, {self.seen.acknowledged} changes so far"
             )
-            result = run_resized(self.program, self.shim, limit_s, chance, self.seen)
+            result = run_resized(self.program, self.shim, limit_s, chance, self.seen, self.copy)
             self.resized_runs += 1
             self.shim_said = _last_complaint(result) or self.shim_said
             if (bad := _bad_end(result)) is not None:
@@ -221,7 +226,7 @@ class _Trial:
         return None
 
     def _worth_more(self) -> bool:
-        """Whether further runs may bring the changes that are still wanted."""
+        """Whether further runs may add missing changes."""
         return (
             self.seen.regions > 0
             and self.seen.acknowledged < self.effort.resizes_min

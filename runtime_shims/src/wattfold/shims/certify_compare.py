@@ -1,7 +1,7 @@
-"""Whether two runs of a program gave the same result: what they wrote, compared.
+"""Comparison of the outputs of two runs of a program.
 
-Bit by bit, or number by number within a tolerance; lines that differ from run to run by their
-nature (times, dates, host names) can be left out. No processes here.
+Outputs are compared bit by bit, or number by number within a tolerance. Lines that differ in every
+run (times, dates, host names) can be left out. This module starts no processes.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ _NUMBER = re.compile(rb"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eEdD][-+]?\d+)?")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """How results are compared. All of it zero or empty: bit by bit."""
+    """Rules of a comparison. All of it zero or empty: bit by bit."""
 
     relative: float = 0.0
-    """Two numbers agree when they differ by no more than this times the larger one, or by ..."""
+    """Two numbers agree if they differ by at most this times the larger number, or by ..."""
     absolute: float = 0.0
-    """... no more than this."""
+    """... at most this."""
     ignore: tuple[str, ...] = ()
-    """Regular expressions: lines in which one is found are left out."""
+    """Regular expressions: matching lines are left out."""
 
     def __post_init__(self) -> None:
         for name, value in (("relative", self.relative), ("absolute", self.absolute)):
@@ -52,7 +52,7 @@ class Comparison:
 def difference(
     expected: Mapping[str, bytes], found: Mapping[str, bytes], how: Comparison
 ) -> str | None:
-    """The first difference between two results (name of an output: its bytes), or None."""
+    """Return the first difference between two results (name of an output: its bytes), or None."""
     if expected.keys() != found.keys():
         odd = sorted(expected.keys() ^ found.keys())
         return f"only one of the runs wrote {odd[0]}"

@@ -1,21 +1,20 @@
-"""One run of a program to be certified: left alone, or resized at random by a local endpoint.
+"""Test run of a program: undisturbed, or resized at random by a local endpoint.
 
-The endpoint speaks the shim's protocol like an agent, on a socket in a folder of its own. It only
-changes team sizes: affinities and power are not touched.
+The endpoint uses the shim's protocol like an agent, on a socket in its own folder. It changes only
+team sizes, not affinities or power.
 """
 
 from __future__ import annotations
 
 import os
 import random
-import shutil
 import signal
 import subprocess
 import tempfile
 import threading
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -28,6 +27,7 @@ from wattfold.contract.shim_protocol import (
     ShimMessage,
     ShimMessageType,
 )
+from wattfold.shims.working_copy import WorkingCopy, working_copy
 
 STDOUT = "standard output"
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -35,15 +35,15 @@ _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Program:
-    """What is run."""
+    """Program to test."""
 
     argv: tuple[str, ...]
     folder: Path
-    """Its working folder: every run gets a copy of its own."""
+    """Its working folder: each run starts in an unchanged copy of it."""
     outputs: tuple[str, ...] = ()
-    """Files it writes that belong to the result, relative to the folder."""
+    """Its output files that belong to the result, relative to the folder."""
     compare_stdout: bool = True
-    """Whether what it prints belongs to the result as well."""
+    """Whether its standard output belongs to the result as well."""
     environment: Mapping[str, str] = field(default_factory=dict)
     threads: int = 2
 
@@ -56,20 +56,20 @@ class Program:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunResult:
-    """How a run ended and what it wrote."""
+    """End of a run and its outputs."""
 
     exit_code: int
-    """Negative: ended by that signal. -SIGKILL also when it ran out of time."""
+    """Negative: ended by that signal. -SIGKILL also after the time limit."""
     seconds: float
     timed_out: bool
     outputs: Mapping[str, bytes]
     errors: str
-    """The end of its standard error."""
+    """End of its standard error."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Resizing:
-    """What the endpoint saw in one run or several."""
+    """Observations of the endpoint in one or several runs."""
 
     runtime: str = ""
     masks: int = 0
@@ -88,16 +88,27 @@ def _static(program: Program) -> dict[str, str]:
     }
 
 
-def run_alone(program: Program, limit_s: float) -> RunResult:
-    """A static run. Raises OSError when the program cannot be started."""
-    with _started(program, _static(program)) as running:
+def run_alone(program: Program, limit_s: float, copy: WorkingCopy | None = None) -> RunResult:
+    """Run the program undisturbed in ``copy``, or else in its own copy.
+
+    Raises OSError if the program cannot be started.
+    """
+    with _started(program, _static(program), copy) as running:
         return _result(program, running, timed_out=not _wait(running.process, limit_s))
 
 
 def run_resized(
-    program: Program, shim: Path, limit_s: float, chance: random.Random, seen: Resizing
+    program: Program,
+    shim: Path,
+    limit_s: float,
+    chance: random.Random,
+    seen: Resizing,
+    copy: WorkingCopy | None = None,
 ) -> RunResult:
-    """A run under random resizes, added to what was seen. Raises OSError as above."""
+    """Run the program under random resizes and add the observations to ``seen``.
+
+    Otherwise as `run_alone`.
+    """
     with tempfile.TemporaryDirectory(prefix="wf-certify-") as name, zmq.Context() as context:
         endpoint = f"ipc://{name}/s"
         with context.socket(zmq.ROUTER) as router:
@@ -111,7 +122,7 @@ def run_resized(
                 "WATTFOLD_RESIZE_MODE": "team",
                 "WATTFOLD_LAUNCH_CPUS": str(program.threads),
             }
-            with _started(program, environment) as running:
+            with _started(program, environment, copy) as running:
                 served = _Endpoint(router, program.threads, chance, seen).serve(
                     running.process, limit_s
                 )
@@ -119,11 +130,11 @@ def run_resized(
 
 
 LAST_WORDS_MS = 50
-"""What a program says at its end may come after it."""
+"""Time for messages that a program sent at its end, which may arrive after it."""
 
 
 class _Endpoint:
-    """The agent's end for one run."""
+    """Agent's side of the protocol for one run."""
 
     def __init__(
         self, router: zmq.Socket[bytes], threads: int, chance: random.Random, seen: Resizing
@@ -133,12 +144,12 @@ class _Endpoint:
         self._chance = chance
         self._seen = seen
         self._peers: dict[bytes, int] = {}
-        """Peers and the regions each has run."""
+        """Peers, and the number of regions that each has run."""
         self._seq = 0
         self._cores = threads
 
     def serve(self, process: subprocess.Popen[bytes], limit_s: float) -> bool:
-        """Resizes until the program ends: True; False when its time was up first."""
+        """Resize until the program ends; return False if its time was up first."""
         pidfd = os.pidfd_open(process.pid)
         poller = zmq.Poller()
         poller.register(self._router, zmq.POLLIN)
@@ -149,7 +160,8 @@ class _Endpoint:
             while (now := time.monotonic()) < end:
                 if now >= next_mask:
                     self._resize()
-                    # Short and long stays, so that masks meet regions of any length in any state.
+                    # Short and long intervals, so that masks meet regions of any length in any
+                    # state.
                     next_mask = now + 0.0005 * 2 ** self._chance.uniform(0, 7)
                 ready = dict(poller.poll(int(1000 * max(0.0, min(next_mask, end) - now)) + 1))
                 if self._router in ready:
@@ -184,7 +196,7 @@ class _Endpoint:
             self._router.send_multipart([identity, mask.pack()], zmq.NOBLOCK)
             self._seen.masks += 1
         except zmq.ZMQError:
-            # It has ended, or does not read: what it does not acknowledge does not count.
+            # It has ended, or does not read: a mask without acknowledgement does not count.
             return
 
     def _hear(self) -> None:
@@ -206,20 +218,27 @@ class _Endpoint:
 class _Running:
     process: subprocess.Popen[bytes]
     folder: Path
+    streams: Path
+    """Folder of its standard output and error."""
     started_s: float
-    """By the monotonic clock."""
+    """Start by the monotonic clock."""
 
 
 @contextmanager
-def _started(program: Program, environment: Mapping[str, str]) -> Iterator[_Running]:
-    with tempfile.TemporaryDirectory(prefix="wf-certify-") as name:
-        folder = Path(name) / "run"
-        shutil.copytree(program.folder, folder, symlinks=True)
+def _started(
+    program: Program, environment: Mapping[str, str], copy: WorkingCopy | None
+) -> Iterator[_Running]:
+    with (
+        tempfile.TemporaryDirectory(prefix="wf-certify-") as name,
+        nullcontext(copy) if copy is not None else working_copy(program.folder) as place,
+    ):
+        folder, streams = place.folder, Path(name)
+        place.restore()
         process: subprocess.Popen[bytes] | None = None
         try:
             with (
-                (Path(name) / "out").open("wb") as out,
-                (Path(name) / "err").open("wb") as err,
+                (streams / "out").open("wb") as out,
+                (streams / "err").open("wb") as err,
                 _signals_wait(),
             ):
                 started_s = time.monotonic()
@@ -232,7 +251,7 @@ def _started(program: Program, environment: Mapping[str, str]) -> Iterator[_Runn
                     stderr=err,
                     start_new_session=True,
                 )
-            yield _Running(process=process, folder=folder, started_s=started_s)
+            yield _Running(process=process, folder=folder, streams=streams, started_s=started_s)
         finally:
             if process is not None:
                 if process.poll() is None:
@@ -242,16 +261,17 @@ def _started(program: Program, environment: Mapping[str, str]) -> Iterator[_Runn
 
 @contextmanager
 def _signals_wait() -> Iterator[None]:
-    """Handles a signal that ends this process after the block, so that none comes between.
+    """Delay ending signals until after the block.
 
-    A program that is started in it is known by its end, and can be ended too.
+    So a program that is started in the block is known when a signal is handled, and can be ended
+    too.
     """
     if threading.current_thread() is not threading.main_thread():
-        yield  # Handlers run in the main thread alone.
+        yield  # Handlers run only in the main thread.
         return
     came: list[int] = []
     before = {number: signal.getsignal(number) for number in _ENDING}
-    # What is ignored, by default or not by Python, stays so.
+    # Ignored signals, and signals without a Python handler, stay so.
     handled = {number: handler for number, handler in before.items() if callable(handler)}
     for number in handled:
         signal.signal(number, lambda number, _: came.append(number))
@@ -277,15 +297,14 @@ def _result(program: Program, running: _Running, *, timed_out: bool) -> RunResul
     if timed_out:
         os.killpg(running.process.pid, signal.SIGKILL)
     code = running.process.wait()
-    beside = running.folder.parent
     files = {name: running.folder / name for name in program.outputs}
     outputs = {name: path.read_bytes() for name, path in files.items() if path.is_file()}
     if program.compare_stdout:
-        outputs[STDOUT] = (beside / "out").read_bytes()
+        outputs[STDOUT] = (running.streams / "out").read_bytes()
     return RunResult(
         exit_code=code,
         seconds=seconds,
         timed_out=timed_out,
         outputs=outputs,
-        errors=(beside / "err").read_bytes()[-2000:].decode(errors="replace"),
+        errors=(running.streams / "err").read_bytes()[-2000:].decode(errors="replace"),
     )

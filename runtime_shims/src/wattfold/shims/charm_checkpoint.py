@@ -1,9 +1,9 @@
-"""Where a Charm++ program that restarts itself at another size puts its objects meanwhile.
+"""Checkpoint folders of Charm++ programs that restart themselves at another size.
 
-By itself it takes ``/dev/shm``, with names that are the same for all programs: two of them on a
-node would restart with each other's objects. Here each gets a folder there, which is removed
-when the program ends, by a shell that waits for it. Where that was killed as well, the next program
-of the account does it: the name of a folder says whose it is.
+By default such a program uses ``/dev/shm``, with the same names for all programs: two of them on a
+node would restart with each other's objects. Here each program gets its own folder there. A shell
+that waits for the program removes the folder at its end. If the shell was killed too, the next
+program of the account removes it: the name of a folder identifies its owner.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 
 MEMORY = Path("/dev/shm")  # noqa: S108 - no name in it is known before
 _PREFIX = "wattfold-rebuild-"
-# A signal to the job reaches the program too, whose end decides; how it ended is passed on.
+# A signal to the job reaches the program too, whose end decides; its exit status is passed on.
 _SCRIPT = """folder=$1; shift
 trap : HUP INT TERM
 "$@"
@@ -29,37 +29,37 @@ exit "$status"
 
 
 def own_folder(memory: Path = MEMORY) -> Path:
-    """Makes the folder of what this process becomes. Raises OSError."""
+    """Create the folder for the program that this process becomes. Raises OSError."""
     folder = memory / f"{_PREFIX}{_name(os.getpid())}"
     folder.mkdir(mode=0o700)
     return folder
 
 
 def remove_left(memory: Path = MEMORY) -> None:
-    """Removes folders of this account whose program is gone."""
+    """Remove folders of this account whose program has ended."""
     for folder in memory.glob(f"{_PREFIX}*"):
         number = folder.name.removeprefix(_PREFIX)
         pid = number.partition("-")[0]
         if not pid.isdecimal() or _name(int(pid)) == number:
             continue
-        # Another one may remove it at the same time; those of other accounts are theirs.
+        # Another process may remove it at the same time; folders of other accounts stay.
         with contextlib.suppress(OSError):
             if folder.stat().st_uid == os.getuid():
                 shutil.rmtree(folder)
 
 
 def arguments(folder: Path) -> list[str]:
-    """What the program has to be told."""
+    """Return the program's arguments for the folder."""
     return ["+shrinkexpand_basedir", str(folder)]
 
 
 def removing(folder: Path, command: Sequence[str]) -> list[str]:
-    """The command, and what removes its folder when it has ended."""
+    """Return the command, followed by the removal of its folder."""
     return ["/bin/sh", "-c", _SCRIPT, "wattfold", str(folder), *command]
 
 
 def _name(pid: int) -> str:
-    """A process and when it was started: its number may be another one's later; empty = none."""
+    """Return a process number with its start time, which stays unique; empty = no such process."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
     except OSError:

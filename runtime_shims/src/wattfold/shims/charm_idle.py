@@ -1,9 +1,9 @@
-"""Lets a residual PE of a charm4py program sleep until it is needed.
+"""Sleep of a residual PE of a charm4py program until it is needed.
 
-An idle PE of the *netlrts* layer asks for messages without pause, and so takes half of a core from
+An idle PE of the *netlrts* layer polls for messages without pause, and so takes half of a core from
 the PEs that have the objects. Slowing it by a lower priority would stall the job at every
-reduction. Here it waits in the kernel for its own sockets instead: what arrives wakes it at once.
-Only where no chare that can be moved is on the PE, so that those with work stay as they are.
+reduction. Instead, it waits in the kernel for its own sockets, where an arriving message wakes it
+at once. It waits only if it has no movable chare, so that PEs with work are not affected.
 """
 
 from __future__ import annotations
@@ -17,28 +17,30 @@ from collections.abc import Callable, Sequence
 STILL_IDLE = 3
 """``CcdPROCESSOR_STILL_IDLE`` of Charm++ 8."""
 NAP_MS_MIN = 5
-"""The first wait after a message: the layer has timers of its own (repeated packets) to serve."""
+"""First wait after a message: the layer must serve its own timers (repeated packets)."""
 NAP_MS_MAX = 500
 LAYER_VARIABLE = "NETSTART"
 """Set by charmrun for processes of this layer."""
 
 UNSERVED_NAPS = 50
-"""A socket that had something to read at the begin of so many naps in a row, when the layer has
-just had its turn, is taken for one that it does not read, until it has nothing to read: data may
-come that fast."""
+"""Number of consecutive naps after which a socket counts as unread by the layer.
+
+The socket must be readable at the start of each of these naps, although the layer has just had its
+turn. Data may arrive that fast, so a socket without data counts as read again.
+"""
 
 _CALLBACK = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 _kept: list[object] = []
-"""Charm++ keeps no reference to what it calls."""
+"""Charm++ keeps no reference to its callbacks."""
 
 
 def nap_when_idle(
     library: ctypes.CDLL, empty: Callable[[], bool], timed: Callable[[], bool] = lambda: False
 ) -> bool:
-    """From now on this PE waits for messages asleep while ``empty`` says so; whether it can.
+    """Let this PE sleep while ``empty`` returns True and no message arrives; return whether it can.
 
-    To be called on the PE, once. While it is ``timed`` the program itself waits for a time on it:
-    then it never waits longer than ``NAP_MS_MIN``.
+    Call it once, on the PE. While ``timed`` returns True, the program itself waits for a time on
+    it, so a wait never exceeds ``NAP_MS_MIN``.
     """
     if LAYER_VARIABLE not in os.environ:
         return False
@@ -58,11 +60,11 @@ def nap_when_idle(
 
 
 class Doze:
-    """Naps that end when there is something to read, of sockets that somebody reads in between."""
+    """Naps that end if a socket has data; another component reads the sockets between naps."""
 
     def __init__(self, sockets: Sequence[int]) -> None:
         self.sockets = set(sockets)
-        """Those that may end a nap."""
+        """Sockets that may end a nap."""
         self._in_a_row = dict.fromkeys(sockets, 0)
         self.next_ms = NAP_MS_MIN
         self._poll, self._poll_all = select.poll(), select.poll()
@@ -71,7 +73,7 @@ class Doze:
             self._poll_all.register(number, select.POLLIN)
 
     def nap(self, most_ms: int = NAP_MS_MAX) -> None:
-        """Waits for a message; at most for twice as long as the last time, if none came then."""
+        """Wait for a message, at most twice as long as the last time if none came then."""
         ready = {number for number, _ in self._poll_all.poll(0)}
         for number in self._in_a_row:
             self._count(number, ready=number in ready)
@@ -91,7 +93,7 @@ class Doze:
 
 
 def network_sockets() -> list[int]:
-    """Descriptors of this process that are sockets of the Internet protocols."""
+    """Return descriptors of this process that are sockets of the Internet protocols."""
     found = []
     for name in os.listdir("/proc/self/fd"):
         try:

@@ -1,11 +1,12 @@
-"""A charm4py program for trials: blocks of so much data and work, which follow the processor map.
+"""Test program for charm4py: blocks of data and work that follow the processor map.
 
     python -m wattfold.shims.charm_start --charm4py charm_load.py [OPTIONS]
 
-``--steps`` 0 goes on until the file of ``--stop`` is there. Every block works in every step, and a
-step ends with a reduction over all PEs, as that of an iterative solver does. Prints, at most every
-tenth of a second, the seconds of the monotonic clock and the steps done (``at 12.345 678``), a line
-whenever blocks have moved, and at the end a sum that does not depend on where they were.
+With ``--steps`` 0 it runs until the file of ``--stop`` exists. Every block works in every step, and
+a step ends with a reduction over all PEs, as in an iterative solver. At most every tenth of a
+second, it prints the seconds of the monotonic clock and the number of steps (``at 12.345 678``). It
+also prints a line after each move of blocks. At the end it prints a sum that does not depend on
+their placement.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ IDLE_LOOK_S = 0.2
 
 
 def options_of(arguments: Sequence[str]) -> argparse.Namespace:
-    """What a command line asks for. Ends the program for what it does not know."""
+    """Parse the options of a command line. Unknown options end the program."""
     parser = argparse.ArgumentParser(
         prog="charm_load.py",
         description="Run blocks of data and work that follow the processor map of a job.",
@@ -59,33 +60,33 @@ def options_of(arguments: Sequence[str]) -> argparse.Namespace:
 
 
 class Block(MappedChare, Chare):
-    """Data that goes along, and work."""
+    """Data that moves with the block, and work."""
 
     def __init__(self, size: int) -> None:
-        # Of each its own: equal ones would be packed up once.
+        # Random, because equal data would be packed only once.
         self.data = os.urandom(size)
         self.sum = 0
 
     def step(self, done: Any, work: int, step: int) -> None:
-        """So many additions, and its part of the reduction that ends the step."""
+        """Make ``work`` additions, and contribute to the reduction that ends the step."""
         self.sum += sum(range(work)) + step
         self.reduce(done)
 
     def total(self, done: Any) -> None:
-        """Its part of the result."""
+        """Contribute to the result."""
         self.reduce(done, self.sum, Reducer.sum)
 
 
 class Counter(Chare):
-    """Counts, on every PE, what is really there."""
+    """Counter, on every PE, of the chares that are there."""
 
     def count(self, array: int) -> int:
-        """The chares of an array here."""
+        """Return the number of chares of an array on this PE."""
         return len(charm.arrays[array])
 
 
 def main(args: list[str]) -> None:
-    """The main chare."""
+    """Run the main chare."""
     given = options_of(args[1:])
     blocks = Array(Block, given.blocks, args=[given.bytes])
     counters = Group(Counter)

@@ -1,4 +1,4 @@
-"""Lets the chares of a charm4py program follow the processor map of the job.
+"""Moves of the chares of a charm4py program to the PEs of the job's processor map.
 
     class Block(MappedChare, Chare):
         ...
@@ -10,12 +10,12 @@
             blocks.work(awaitable=True).get()
             placement.update()              # a comparison, unless there is a new map
 
-The map comes over CCS from the agent; ``update``, called where no chare has work of the step left,
-moves the chares. charm4py has no CCS in its interface, but the library below has. Elements of equal
-weight are assumed. The processes outside the map stay (they are residual) and go on taking part in
-reductions. Chares that wait in a coroutine, and members of sections, cannot move: charm4py's rule.
-Every call of ``update`` counts as a step and is told the agent as progress, if the shim is in the
-process. Start such a program with ``python -m wattfold.shims.charm_start --charm4py``.
+The agent sends the map over CCS. ``update`` moves the chares; call it when all chares have finished
+their work of the step. charm4py has no interface to CCS, so this module calls the library below it.
+It assumes elements of equal weight. Processes outside the map are residual: they stay and take part
+in reductions. Chares that wait in a coroutine, and members of sections, cannot move in charm4py.
+Every call of ``update`` counts as a step and is reported to the agent as progress, if the shim is
+in the process. Start such a program with ``python -m wattfold.shims.charm_start --charm4py``.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _HANDLER = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """Where a chare is: its array, its index there, its PE and the process of that."""
+    """Location of a chare: its array, its index there, its PE and the process of the PE."""
 
     array: int
     index: Any
@@ -61,7 +61,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seat:
-    """A PE: its process, the host of that, and which node of the job it is on, from 1; 0 = none."""
+    """A PE: its process and host, and the number of its node in the job, from 1; 0 = none."""
 
     pe: int
     pid: int
@@ -70,7 +70,7 @@ class Seat:
 
 
 class MapKeeper:
-    """The map in force, the one wanted, and what is said of them. No Charm++ in it."""
+    """The map in force, the ordered map, and the replies about them. It does not use Charm++."""
 
     def __init__(self, pes: int, seats: Sequence[Seat] = ()) -> None:
         self._pes = pes
@@ -91,7 +91,7 @@ class MapKeeper:
         return self.wanted.id != self._in_force.id
 
     def order(self, data: bytes) -> bytes:
-        """Takes a map as it came; what to reply. The last one before a step counts."""
+        """Accept a received map and return the reply. The last map before a step counts."""
         try:
             self.wanted = parse_order(data, self._pes)
         except MapError as error:
@@ -99,11 +99,11 @@ class MapKeeper:
         return self.say()
 
     def answer(self, data: bytes) -> bytes:
-        """The state, for whoever asks; with what the map has cost, if that was asked for."""
+        """Return the state; with the cost of the map, if the request asks for it."""
         return self.say(cost=data == COST)
 
     def say(self, *, cost: bool = False) -> bytes:
-        """The state."""
+        """Return the state."""
         return MapState(
             wanted=self.wanted.id,
             in_force=self._in_force.id,
@@ -123,7 +123,7 @@ class MapKeeper:
         stalled_ns: int = -1,
         moved_bytes: int = -1,
     ) -> None:
-        """A map is in force, with the objects in these places; what it has cost, -1 = not known."""
+        """Record a map in force, the places of the objects, and its cost; -1 = unknown."""
         self._stalled_ns, self._moved_bytes = stalled_ns, moved_bytes
         here = platform.node()
         counts = [0] * self._pes
@@ -136,31 +136,31 @@ class MapKeeper:
 
 
 class MappedChare:
-    """What a chare needs to be moved: a base class beside ``Chare``."""
+    """Base class of movable chares, in addition to ``Chare``."""
 
-    # Given by Chare.
+    # Defined by Chare.
     thisIndex: Any  # noqa: N815
     thisProxy: Any  # noqa: N815
     migrate: Callable[[int], None]
 
     def __init_subclass__(cls, **given: Any) -> None:
-        """A program with such chares has, before it starts, all that goes with them."""
+        """Define the group of stations, which must exist before the program starts."""
         super().__init_subclass__(**given)
         _stations()
 
     def wattfold_place(self) -> tuple[Any, int, int, str]:
-        """Entry method: its index, the PE it is on, the process and host of that."""
+        """Entry method: return its index, its PE, and the process and host of the PE."""
         return self.thisIndex, _charm().myPe(), os.getpid(), platform.node()
 
     def wattfold_move(self, targets: dict[Any, int]) -> None:
-        """Entry method: goes where it is sent, if it is."""
+        """Entry method: move to its target, if it has one."""
         target = targets.get(self.thisIndex)
         if target is not None and target != _charm().myPe():
             self.migrate(target)
 
 
 class Placement:
-    """Chares of a program, moved to the PEs of the map. Made by ``follow_map``, on PE 0."""
+    """Chares of a program, moved to the PEs of the map. Created by ``follow_map``, on PE 0."""
 
     def __init__(
         self,
@@ -170,7 +170,7 @@ class Placement:
         steps: float = 0,
         departed: Callable[[], int] = lambda: -1,
     ) -> None:
-        """``departed``: bytes of chares that have left any PE so far; -1 = not known."""
+        """``departed``: bytes of chares that have left any PE so far; -1 = unknown."""
         self._arrays = list(arrays)
         self._keeper = keeper
         self._shim: Shim = shim or NoShim()
@@ -180,10 +180,10 @@ class Placement:
         self._bytes_before = 0
 
     def update(self, done: float | None = None) -> bool:
-        """Moves the chares if there is a new map, and waits for it; whether it was so.
+        """Move the chares if there is a new map, and wait; return whether there was a map.
 
-        To be called from the main chare, or another coroutine on PE 0. ``done``: the steps done so
-        far, where a call is not one step.
+        Call it from the main chare, or another coroutine on PE 0. ``done``: number of steps so far,
+        if a call is not exactly one step.
         """
         self._done = self._done + 1 if done is None else done
         if self._steps > 0:
@@ -207,19 +207,19 @@ class Placement:
         return True
 
     def count(self) -> None:
-        """Counts the chares anew, for instance after some were made or have ended."""
+        """Count the chares again, for instance after some were created or have ended."""
         order = self._keeper.wanted
         if not self._keeper.pending:
             self._keeper.applied(order, self._places())
 
     def _moved(self) -> int:
-        """Bytes of chares that have left a PE since this was asked last; -1 = not known."""
+        """Return the bytes of chares that have left a PE since the last call; -1 = unknown."""
         total = self._departed()
         moved, self._bytes_before = total - self._bytes_before, max(total, 0)
         return moved if total >= 0 else -1
 
     def _settled(self, targets: list[int]) -> list[Place]:
-        """Where the chares are, once they are where they were sent, or cannot move."""
+        """Return the places of the chares, once all have arrived or cannot move."""
         found: list[Place] = []
         for _ in range(_ROUNDS_MAX):
             # Every question travels behind the moves: this waits for messages, it does not spin.
@@ -237,10 +237,10 @@ class Placement:
 
 
 def follow_map(arrays: Sequence[Any], steps: float = 0) -> Placement:
-    """Registers the handlers and follows the map with these arrays of ``MappedChare``.
+    """Register the handlers and follow the map with these arrays of ``MappedChare``.
 
-    To be called once, in the main chare (on PE 0). Without a CCS server it changes nothing.
-    ``steps``: how many there will be; 0 = not known, and no progress is told.
+    Call it once, in the main chare (on PE 0). Without a CCS server it has no effect. ``steps``:
+    total number of steps; 0 = unknown, so no progress is reported.
     """
     charm = _charm()
     if charm.myPe() != 0:
@@ -250,7 +250,7 @@ def follow_map(arrays: Sequence[Any], steps: float = 0) -> Placement:
     keeper = MapKeeper(charm.numPes(), [Seat(pe=p, pid=i, host=h, node=n) for p, i, h, n in seats])
     departed = functools.partial(_departed, stations)
     placement = Placement(arrays, keeper, connect(), steps, departed)
-    # Before anybody can ask: a state without objects would be believed.
+    # Before any request can arrive: the agent would believe a state without objects.
     placement.count()
     library = _library()
     _register(library, SET_HANDLER, keeper.order)
@@ -260,9 +260,10 @@ def follow_map(arrays: Sequence[Any], steps: float = 0) -> Placement:
 
 
 def balance(places: Sequence[int], pe_map: bytes) -> list[int]:
-    """Where objects of equal weight go: evenly onto the PEs of the map, with the fewest moves.
+    """Return PEs for objects of equal weight: evenly on the map's PEs, with the fewest moves.
 
-    ``places`` has the PE of every object. The PEs that have most keep the odd ones, then the lower.
+    ``places`` has the PE of every object. If the number is not divisible, PEs with the most objects
+    keep one more, then PEs with lower numbers.
     """
     enabled = [pe for pe, use in enumerate(pe_map) if use]
     have = dict.fromkeys(enabled, 0)
@@ -289,7 +290,7 @@ def balance(places: Sequence[int], pe_map: bytes) -> list[int]:
 
 @functools.cache
 def _stations() -> Any:
-    """The class of a group that has one chare on every PE; known to Charm++ before it starts."""
+    """Return the class of a group with one chare per PE; Charm++ must know it before it starts."""
     from charm4py import Chare, register
 
     class Station(Chare):
@@ -306,13 +307,13 @@ def _stations() -> Any:
 
 
 class Departures:
-    """Bytes of chares that have left this PE; ``total`` -1 where they cannot be seen."""
+    """Bytes of chares that have left this PE; ``total`` -1 if unknown."""
 
     def __init__(self) -> None:
         self.total = -1
 
     def watch(self, charm: Any) -> None:
-        """Counts from now on what the runtime packs up."""
+        """Count all data that the runtime packs from now on."""
         pack = getattr(charm, "arrayElemLeave", None)
         if pack is None:
             return
@@ -338,7 +339,7 @@ def _Group(kind: Any) -> Any:  # noqa: N802 - the name of what it makes
 
 
 def node_of_job(environment: Mapping[str, str]) -> int:
-    """Which node of a job over several this process is on, from 1; 0 = there are not several."""
+    """Return the number of this process's node in a job on several nodes, from 1; else 0."""
     told = [environment.get(name, "") for name in ("WATTFOLD_RANKS", "WATTFOLD_RANK")]
     if not all(text.isascii() and text.isdecimal() for text in told):
         return 0
@@ -347,7 +348,7 @@ def node_of_job(environment: Mapping[str, str]) -> int:
 
 
 def _sleep_without_chares(arrays: Sequence[Any]) -> None:
-    """This PE waits asleep from now on while it has no chare of these arrays."""
+    """Let this PE sleep while it has no chare of these arrays."""
     charm, here = _charm(), _charm().arrays
     nap_when_idle(
         _library(),
@@ -357,7 +358,7 @@ def _sleep_without_chares(arrays: Sequence[Any]) -> None:
 
 
 _registered: list[object] = []
-"""Charm++ keeps no reference to what it calls. The file that says so stays open as long."""
+"""Charm++ keeps no reference to its callbacks. The marker file must stay open too."""
 
 
 def _register(library: ctypes.CDLL, name: str, answer: Callable[[bytes], bytes]) -> None:
@@ -371,7 +372,7 @@ def _register(library: ctypes.CDLL, name: str, answer: Callable[[bytes], bytes])
 
 
 def _library() -> ctypes.CDLL:
-    """The libcharm of charm4py, already loaded in this process."""
+    """Return the libcharm of charm4py, which is already loaded in this process."""
     import charm4py
 
     library = ctypes.CDLL(str(Path(charm4py.__file__).parent / ".libs" / "libcharm.so"))

@@ -1,8 +1,8 @@
-"""A remote shell for charmrun that knows this host only: runs the command here, by `sh`.
+"""Remote shell for charmrun that runs every command on this host, with `sh`.
 
     python -m wattfold.shims.charm_shell [OPTIONS...] HOST COMMAND
 
-Options and host are dropped. The command is the last word, as with ssh; it reads its input here.
+Options and host are ignored. The command is the last argument, as with ssh; it inherits the input.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ EXIT_USAGE = 2
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Becomes the command; returns only without one."""
+    """Become the command; return only without a command."""
     if len(arguments) > 1:
         os.execv("/bin/sh", ["/bin/sh", "-c", arguments[-1]])  # noqa: S606 - it is for that
     print("usage: python -m wattfold.shims.charm_shell HOST COMMAND", file=sys.stderr)

@@ -1,22 +1,23 @@
-"""Starts a Charm++ program with a CCS server that only the agent of the node can use.
+"""Launcher of Charm++ programs with a CCS server that only the agent of the node can use.
 
     python -m wattfold.shims.charm_start --charm4py program.py arguments
     python -m wattfold.shims.charm_start -- ./charmrun ++local ./program arguments
     python -m wattfold.shims.charm_start --rebuild -- ./charmrun ./program arguments
 
-The program gets one PE for each core the job can ever have (``WATTFOLD_LAUNCH_CPUS``, over several
-nodes ``WATTFOLD_PES``; outside of a job, for each CPU it may use), unless the command says ``+pN``
-itself. ``--charm4py`` runs a Python program under the charmrun of charm4py, on all its nodes.
-``--rebuild`` is for one that restarts itself at another size on this node (built with
-``--enable-shrinkexpand``): its processes are started by a shell here, as with ``++local`` those
-that are started anew would inherit the socket of the server, and it gets a folder of its own for
-its objects meanwhile (`charm_checkpoint`).
+The program gets one PE for each core that the job can ever have (``WATTFOLD_LAUNCH_CPUS``, or
+``WATTFOLD_PES`` on several nodes). Outside of a job it gets one PE for each CPU that it may use. A
+``+pN`` in the command overrides this. ``--charm4py`` runs a Python program with the charmrun of
+charm4py, on all its nodes.
 
-Left to itself Charm++ listens on all interfaces and asks nobody for a key. Here a port is chosen, a
-key is made, and both are put where the agent looks (the environment, which other accounts cannot
-read). The key reaches Charm++ as a file in memory only. Then this process becomes the program, or
-the shell that waits for it.
-Another program may take the port in between; then Charm++ says so and ends.
+``--rebuild`` is for programs that restart themselves at another size on this node (built with
+``--enable-shrinkexpand``). A shell on this node starts its processes, because with ``++local``
+restarted processes would inherit the socket of the server. The program also gets its own folder for
+its objects during a restart (`charm_checkpoint`).
+
+By default Charm++ listens on all interfaces and requires no key. This launcher chooses a port,
+creates a key, and passes both to the agent in the environment, which other accounts cannot read.
+Charm++ gets the key only as a file in memory. Then this process becomes the program, or the shell
+that waits for it. If another program takes the port in the meantime, Charm++ reports this and ends.
 """
 
 from __future__ import annotations
@@ -50,56 +51,56 @@ _PES = re.compile(r"\+p(\d+)$|\+\+?(?:p|n|np|processPer\w+|auto-provision|autoPr
 
 
 def new_key() -> str:
-    """A key as Charm++ reads it: decimal pairs, so about 106 bits."""
+    """Return a key in the format of Charm++: decimal pairs, so about 106 bits."""
     return "".join(f"{secrets.randbelow(100):02d}" for _ in range(KEY_BYTES))
 
 
 def free_port() -> int:
-    """A port nobody listens on now."""
+    """Return a port without a listener now."""
     with socket.socket() as probe:
         probe.bind(("", 0))
         return int(probe.getsockname()[1])
 
 
 def key_file(key: str) -> str:
-    """Path of a file in memory that says so."""
+    """Return the path of a file in memory that holds the key."""
     return memory_file("wattfold-ccs", f"0 {key}\n")
 
 
 def memory_file(name: str, text: str) -> str:
-    """Path of a file that is open in this process and those it becomes, and nowhere on a disk."""
+    """Return the path of a file in memory that this process and its successors hold open."""
     number = os.memfd_create(name, 0)
     os.write(number, text.encode())
-    # Processes of the program open it anew: by its number here it would be another file there.
+    # Processes of the program open it by path: their descriptor of this number may be another file.
     return f"/proc/{os.getpid()}/fd/{number}"
 
 
 def ccs_arguments(port: int, auth_path: str) -> list[str]:
-    """What charmrun, or a program that is its own charmrun, has to be told."""
+    """Return the arguments for charmrun, or for a program that is its own charmrun."""
     return ["++server", "++server-port", str(port), "++server-auth", auth_path]
 
 
 def local_arguments(pes: int) -> list[str]:
-    """What makes charmrun start so many processes on this node, now and after each restart."""
+    """Return the arguments that keep all processes of charmrun on this node, after restarts too."""
     nodes = memory_file("wattfold-nodes", "group main\n" + "host 127.0.0.1\n" * pes)
     return ["++nodelist", nodes, "++remote-shell", f"{sys.executable} -m {LOCAL_SHELL}"]
 
 
 def pes_wanted(environment: Mapping[str, str]) -> int | None:
-    """One PE for each core the job can get; None outside of a job."""
+    """Return one PE for each core that the job can get; None outside of a job."""
     texts = [environment.get(name, "") for name in PES_VARIABLES]
     counts = (int(text) for text in texts if text.isascii() and text.isdecimal())
     return next((count for count in counts if count), None)
 
 
 def pes_arguments(command: Sequence[str], pes: int | None) -> list[str]:
-    """``+pN`` for a command that does not say how many PEs it wants, else nothing."""
+    """Return ``+pN`` for a command that does not state its number of PEs, else nothing."""
     said = any(_PES.match(word) for word in command)
     return [] if said or pes is None else [f"+p{pes}"]
 
 
 def other_pes(command: Sequence[str], pes: int | None) -> str:
-    """What is wrong with the number of PEs in a command, empty if nothing is."""
+    """Return the error in the number of PEs of a command, empty if there is none."""
     found = next((m[1] for word in command if (m := _PES.match(word)) and m[1]), None)
     if found is None or pes is None or int(found) == pes:
         return ""
@@ -107,11 +108,11 @@ def other_pes(command: Sequence[str], pes: int | None) -> str:
 
 
 def _command(arguments: Sequence[str]) -> list[str]:
-    """The command to become, without what is added to it; empty if there is none."""
+    """Return the command to become, without added arguments; empty if there is none."""
     if arguments[:1] == [CHARM4PY]:
         program = list(arguments[1:])
         pes = pes_arguments(program, pes_wanted(os.environ) or len(os.sched_getaffinity(0)))
-        # Over several nodes charmrun finds them, and our remote shell, in the environment.
+        # On several nodes, charmrun finds them and our remote shell in the environment.
         here = [] if os.environ.get(PES_VARIABLES[0]) else ["++local"]
         charmrun = [sys.executable, "-m", "charmrun.start", *here, *pes]
         return [*charmrun, *program] if program else []
@@ -133,7 +134,7 @@ def _plain(arguments: Sequence[str]) -> list[str]:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Becomes the program; returns only when that fails."""
+    """Become the program; return only on failure."""
     if list(arguments) in _HELP:
         print(_USAGE)
         return 0

@@ -1,9 +1,9 @@
-"""wattfold.h for Python: the shim of the own process, if there is one.
+"""wattfold.h for Python: the shim of this process, if there is one.
 
-The shim is preloaded into the interpreter by the agent; it is found here by the name of its table
-of functions, and called through ctypes. Without it every answer is that of an unmanaged program. No
-function of Python is registered as a callback: a thread of the shim would have to enter the
-interpreter, also while it ends.
+The agent preloads the shim into the interpreter. This module finds it by the name of its table of
+functions, and calls it through ctypes. Without a shim, every answer is that of an unmanaged
+program. No Python function is registered as a callback: a thread of the shim would have to enter
+the interpreter, even while it ends.
 """
 
 from __future__ import annotations
@@ -48,46 +48,46 @@ class _Table(ctypes.Structure):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mask:
-    """The cores the job may use on this node."""
+    """Cores that the job may use on this node."""
 
     seq: int
     cpus: CpuSet
 
 
 class Shim(Protocol):
-    """What a Python program may ask and tell."""
+    """Calls and reports of a Python program to its shim."""
 
     def changes(self) -> int:
-        """Grows with every change of the mask."""
+        """Return a number that grows with every change of the mask."""
         ...
 
     def cores(self) -> int:
-        """Number of cores to use now, at least 1."""
+        """Return the number of cores to use now, at least 1."""
         ...
 
     def mask(self) -> Mask | None:
-        """The mask in force, None when none was received."""
+        """Return the mask in force, None if none was received."""
         ...
 
     def progress(self, done: float, total: float) -> None:
-        """Reports work done and work in all, in any unit; 0 in all means unknown."""
+        """Report done and total work, in any unit; total 0 means unknown."""
         ...
 
     def phase(self, name: str) -> None:
-        """Names the phase the program is in; empty for none."""
+        """Report the phase of the program; empty for none."""
         ...
 
     def request(self, cores: int) -> bool:
-        """Asks for a number of cores, 0 takes the wish back. Whether anybody may hear it."""
+        """Request cores, 0 withdraws the request; return whether an agent may receive it."""
         ...
 
     def version(self) -> str:
-        """Version of the shim at work, empty without one."""
+        """Return the version of the active shim, empty without a shim."""
         ...
 
 
 class NoShim:
-    """The answers of an unmanaged program."""
+    """Answers of an unmanaged program."""
 
     def changes(self) -> int:
         return 0
@@ -99,10 +99,10 @@ class NoShim:
         return None
 
     def progress(self, done: float, total: float) -> None:
-        """Nobody hears it."""
+        """Do nothing: there is no agent."""
 
     def phase(self, name: str) -> None:
-        """Nobody hears it."""
+        """Do nothing: there is no agent."""
 
     def request(self, cores: int) -> bool:  # noqa: ARG002 - it is part of the interface
         return False
@@ -112,11 +112,11 @@ class NoShim:
 
 
 class PreloadedShim:
-    """The shim in this process."""
+    """The preloaded shim in this process."""
 
     def __init__(self, table: _Table) -> None:
         self._table = table
-        # The first look at a mask starts the helper thread.
+        # The first request for a mask starts the helper thread.
         self.mask()
 
     def changes(self) -> int:
@@ -154,7 +154,7 @@ class PreloadedShim:
 
 
 def connect() -> Shim:
-    """The shim of this process, or the answers of an unmanaged one."""
+    """Return the shim of this process, or the answers of an unmanaged program."""
     try:
         ask = ctypes.CDLL(None).wattfold_interface
     except AttributeError:

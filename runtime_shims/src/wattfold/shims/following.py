@@ -1,4 +1,4 @@
-"""Makes the libraries of a Python program use as many threads as the job has cores.
+"""Thread limits of the libraries of a Python program, which follow the cores of the job.
 
     with follow() as job:
         for step in range(steps):
@@ -6,9 +6,9 @@
             compute(step)            # NumPy, SciPy, scikit-learn, torch, numba: limited
             job.progress(step + 1, steps)
 
-Limits of OpenMP, torch and numba belong to the thread that sets them. So they are set where
-``update`` is called, not behind the program's back, and only libraries that are loaded are touched.
-On leaving, what was found is put back.
+Limits of OpenMP, torch and numba belong to the thread that sets them. So ``update`` sets them in
+the thread that calls it, and only for loaded libraries. At the end of the block, the original
+limits are restored.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ _R = TypeVar("_R")
 
 
 class Limiter(Protocol):
-    """One library's number of threads."""
+    """Number of threads of a library."""
 
     def apply(self, cores: int) -> None:
-        """Lets the calling thread use at most this many threads."""
+        """Limit the calling thread to this many threads."""
         ...
 
     def restore(self) -> None:
-        """Puts back what was found."""
+        """Restore the original limits."""
         ...
 
 
@@ -48,7 +48,8 @@ class _Threadpools:
         self._found: Any = None
 
     def apply(self, cores: int) -> None:
-        # Made anew each time: libraries may have been loaded since. The first knows what was found.
+        # A new object each time, because libraries may have been loaded since. The first object has
+        # the original limits.
         limits = self._module.threadpool_limits(limits=cores)
         self._found = self._found or limits
 
@@ -58,7 +59,7 @@ class _Threadpools:
 
 
 class _Setting:
-    """A library with a get and a set function, and a number of threads it must not exceed."""
+    """A library with a get and a set function, and an original limit that it must not exceed."""
 
     def __init__(self, get: Callable[[], int], put: Callable[[int], object]) -> None:
         self._get = get
@@ -76,7 +77,7 @@ class _Setting:
 
 
 def loaded_limiters() -> dict[str, Limiter]:
-    """Those of the libraries the program has loaded; threadpoolctl is loaded if it is installed."""
+    """Return limiters of the loaded libraries; threadpoolctl is loaded if it is installed."""
     limiters: dict[str, Limiter] = {}
     with suppress(ImportError):
         limiters["threadpoolctl"] = _Threadpools(importlib.import_module("threadpoolctl"))
@@ -88,7 +89,7 @@ def loaded_limiters() -> dict[str, Limiter]:
 
 
 class Following:
-    """A program that follows its mask. Made by ``follow``."""
+    """A program that follows its mask. Created by ``follow``."""
 
     def __init__(self, shim: Shim, find_limiters: Callable[[], dict[str, Limiter]]) -> None:
         self._shim = shim
@@ -104,11 +105,11 @@ class Following:
         return self._cores
 
     def mask(self) -> Mask | None:
-        """The mask in force, None when none was received."""
+        """Return the mask in force, None if none was received."""
         return self._shim.mask()
 
     def update(self) -> bool:
-        """Follows the mask if it has changed; returns whether the number of cores did."""
+        """Follow the mask if it has changed; return whether the number of cores has."""
         changes = self._shim.changes()
         if changes == self._seen:
             return False
@@ -122,28 +123,29 @@ class Following:
         return self._cores != before
 
     def on_change(self, listener: Callable[[int], None]) -> None:
-        """Has a function called by ``update`` with the new number of cores, when it has changed."""
+        """Register a function that ``update`` calls with a changed number of cores."""
         self._listeners.append(listener)
 
     def progress(self, done: float, total: float = 0.0) -> None:
-        """Reports work done and work in all, in any unit; 0 in all means unknown."""
+        """Report done and total work, in any unit; total 0 means unknown."""
         self._shim.progress(done, total)
 
     def phase(self, name: str) -> None:
-        """Names the phase the program is in; empty for none."""
+        """Report the phase of the program; empty for none."""
         self._shim.phase(name)
 
     def request(self, cores: int) -> bool:
-        """Asks for a number of cores, 0 takes the wish back. Whether anybody may hear it."""
+        """Request cores, 0 withdraws the request; return whether an agent may receive it."""
         return self._shim.request(cores)
 
     def map(
         self, executor: Executor, work: Callable[[_T], _R], items: Iterable[_T]
     ) -> Iterator[_R]:
-        """Results in order, with as many items at work at a time as there are cores.
+        """Yield results in order, with at most as many items in progress as there are cores.
 
-        For pools of processes or threads (also loky's and joblib's executors): their size is fixed,
-        the number of busy workers follows the mask. Make the pool as large as the job may become.
+        This is for pools of processes or threads (also loky's and joblib's executors): their size
+        is fixed, and the number of busy workers follows the mask. Create the pool as large as the
+        job may become.
         """
         pending: deque[Future[_R]] = deque()
         source = iter(items)
@@ -159,14 +161,14 @@ class Following:
                 while pending and pending[0].done():
                     yield pending.popleft().result()
                 if running := [one for one in pending if not one.done()]:
-                    # Looked at now and then, so that a larger mask is used before an item is done.
+                    # Checked periodically, so that a larger mask is used before an item is done.
                     wait(running, timeout=0.1, return_when=FIRST_COMPLETED)
         finally:
             for one in pending:
                 one.cancel()
 
     def restore(self) -> None:
-        """Puts back what was found in the libraries."""
+        """Restore the original limits of the libraries."""
         for limiter in self._limiters.values():
             limiter.restore()
 
@@ -182,7 +184,7 @@ def follow(
     shim: Shim | None = None,
     find_limiters: Callable[[], dict[str, Limiter]] = loaded_limiters,
 ) -> Iterator[Following]:
-    """Follows the mask of the job from here on. The arguments are for other transports."""
+    """Follow the mask of the job within the block. The arguments are for other transports."""
     following = Following(shim or connect(), find_limiters)
     following.update()
     try:

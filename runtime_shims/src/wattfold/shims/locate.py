@@ -1,6 +1,6 @@
-"""Finds the built shim library: told by the environment, installed, or built in a source checkout.
+"""Search for the built shim library: named by the environment, installed, or in a source checkout.
 
-It is only found here, not loaded: it works inside other programs, through LD_PRELOAD.
+The library is not loaded here: it works inside other programs, through LD_PRELOAD.
 """
 
 from __future__ import annotations
@@ -15,9 +15,10 @@ OMP_SHIM_VARIABLE = "WATTFOLD_OMP_SHIM"
 
 
 def find_omp_shim(environment: Mapping[str, str] | None = None) -> Path | None:
-    """Absolute path of the OpenMP shim, or None when there is none.
+    """Return the absolute path of the OpenMP shim, or None.
 
-    ``WATTFOLD_OMP_SHIM`` wins and is not second-guessed: if it names no file, the answer is None.
+    ``WATTFOLD_OMP_SHIM`` takes precedence without a fallback: if it names no file, the result is
+    None.
     """
     told = (os.environ if environment is None else environment).get(OMP_SHIM_VARIABLE)
     candidates = iter([Path(told)]) if told else _usual_places(Path(__file__).resolve())
@@ -25,9 +26,10 @@ def find_omp_shim(environment: Mapping[str, str] | None = None) -> Path | None:
 
 
 def installed_omp_shim() -> Path | None:
-    """The OpenMP shim of the distribution wattfold-shims, or None where that is not installed.
+    """Return the OpenMP shim of the distribution wattfold-shims, or None if it is not installed.
 
-    What a source checkout has built is not meant: services take what an administrator installed.
+    Builds in a source checkout do not count: services use only files that an administrator
+    installed.
     """
     places = _installed_places(Path(__file__).resolve())
     return next((path.resolve() for path in places if path.is_file()), None)

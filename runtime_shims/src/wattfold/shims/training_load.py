@@ -1,12 +1,13 @@
-"""A training for trials: a small net with numpy, at the speed of GPUs that this machine lacks.
+"""Test program that trains a small network with numpy, at the speed of GPUs that are not present.
 
     python -m wattfold.shims.training_load --times '{"n0": [0.7, 0.5], "n1": [1.9]}'
 
-What it computes is real, and saved by `wattfold.training`; how long an epoch takes is not: on each
-node so many seconds on one GPU, on two, ... are given, and steps begin at equal parts of that. In
-between it computes on, for a share of each core it has (``--busy``), so that emulated GPUs and
-packages see work, and waits for the rest. Epochs take longer where the machine has no time for it.
-Writes the losses of all epochs and a digest of the weights, which do not depend on where it ran.
+Its computation is real, and `wattfold.training` saves it. The duration of an epoch is emulated:
+``--times`` gives the seconds on each node with one GPU, two GPUs, and so on, and steps start at
+equal intervals of it. Between steps, the program computes for a fraction of each of its cores
+(``--busy``), so that emulated GPUs and packages show load, and waits for the rest. Epochs take
+longer if the machine is too busy. The program writes the losses of all epochs and a digest of the
+weights, which do not depend on the node.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ STEPS = SAMPLES // BATCH
 
 
 class Pace:
-    """When steps may begin, and what is computed until then. Times of the monotonic clock, s."""
+    """Start times of steps, and the load until then. Times of the monotonic clock, in s."""
 
     def __init__(self, step_s: float, busy_s: float) -> None:
         """``busy_s``: CPU time of each step."""
@@ -39,20 +40,21 @@ class Pace:
         self._filler = np.random.default_rng(0).normal(size=(64, 64))
 
     def step(self, began_cpu_s: float) -> None:
-        """Ends a step that began at a CPU time of this process."""
+        """End a step that began at a CPU time of this process."""
         while time.process_time() - began_cpu_s < self._busy_s:
             self._filler @ self._filler
         self._due_s += self._step_s
         late_s = time.monotonic() - self._due_s
         if late_s <= 0:
             self._wake.wait(-late_s)
-        # Saving is not scaled down as epochs are, so it is made up for; a halt is not.
+        # Saving is not scaled down as epochs are, so its delay is made up for; the delay of a
+        # suspension is not.
         elif late_s > STEPS * self._step_s:
             self._due_s += late_s
 
 
 class Net:
-    """One hidden layer that learns to add up eight numbers."""
+    """A network with one hidden layer that learns to add eight numbers."""
 
     def __init__(self) -> None:
         self._data = np.random.default_rng(1).normal(size=(SAMPLES, 8))
@@ -62,11 +64,11 @@ class Net:
         self.second = self.rng.normal(size=(HIDDEN, 1)) / 6
 
     def batches(self) -> Iterator[np.ndarray]:
-        """The samples of an epoch in a new order."""
+        """Yield the samples of an epoch in a new order."""
         yield from np.array_split(self.rng.permutation(SAMPLES), STEPS)
 
     def learn(self, batch: np.ndarray) -> float:
-        """A step of gradient descent; the loss before it."""
+        """Make a step of gradient descent; return the loss before it."""
         hidden = np.tanh(self._data[batch] @ self.first)
         error = hidden @ self.second - self._goal[batch]
         back = error @ self.second.T * (1 - hidden**2)
@@ -76,13 +78,16 @@ class Net:
 
     @property
     def digest(self) -> str:
-        """Of the weights."""
+        """Digest of the weights."""
         return hashlib.sha256(self.first.tobytes() + self.second.tobytes()).hexdigest()
 
 
 def epoch_s(times: dict[str, list[float]], place: str, gpus: int) -> float:
-    """What an epoch takes here; ``place`` is a path of the agent, whose folder is called as its
-    node. Raises ValueError where that was not given."""
+    """Return the duration of an epoch on this node, in s.
+
+    ``place`` is a path of the agent with a folder named after its node. Raises ValueError if the
+    node or the number of GPUs is not in ``times``.
+    """
     named = [times[part] for part in place.split("/") if part in times]
     if len(named) != 1 or not 1 <= gpus <= len(named[0]):
         raise ValueError(f"--times has no epoch time for {gpus} GPUs of the node of {place!r}")
@@ -90,7 +95,7 @@ def epoch_s(times: dict[str, list[float]], place: str, gpus: int) -> float:
 
 
 def main() -> None:
-    """Trains as many epochs as the job was submitted with."""
+    """Train the number of epochs of the job's submission."""
     options = argparse.ArgumentParser(
         description="Train a small network at the epoch times of given GPUs.", add_help=False
     )

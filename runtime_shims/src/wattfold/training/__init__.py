@@ -1,4 +1,4 @@
-"""Training that can be ended at any moment and goes on where its snapshot is.
+"""Training loop that can be stopped at any moment and resumes from its snapshot.
 
     from wattfold.training import Training
 
@@ -9,8 +9,8 @@
             ...
             training.note(loss.item())
 
-Needs the standard library alone; takes PyTorch, numpy and anything with a state as they come, and
-works without Wattfold as well.
+It needs only the standard library. It supports PyTorch, numpy and any object with a state, and also
+works without Wattfold.
 """
 
 from wattfold.training.loop import Training

@@ -1,10 +1,13 @@
-"""The epochs of a training, over as many starts of the program as it takes.
+"""Epochs of a training job over any number of starts of the program.
 
-A signal (SIGTERM or SIGUSR1) is obeyed between two steps: all ranks agree on the step, the first of
-them saves, all end with status 128 + signal. Without `Training.steps` that is the end of the epoch.
-Random numbers go on where they stopped, and in the middle of an epoch the order of the data is made
-again from what they were at its begin: an interrupted training comes to the same bits. With several
-ranks that is so of the first one's random numbers; the others seed theirs by epoch and rank.
+A signal (SIGTERM or SIGUSR1) takes effect between two steps: all ranks agree on the step, the first
+rank saves, and all end with status 128 + signal. Without `Training.steps` it takes effect at the
+end of the epoch.
+
+Random generators resume from their saved states. In the middle of an epoch, the order of the data
+is reproduced from their states at its start. So an interrupted job computes the same bits. With
+several ranks this holds for the random numbers of the first rank; the others derive their seeds
+from epoch and rank.
 """
 
 from __future__ import annotations
@@ -25,20 +28,20 @@ from wattfold.training.stopping import StopFlag, agreed, own_rank
 T = TypeVar("T")
 VERSION = 1
 EX_IOERR = 74
-"""Exit status of one that was told to save, and could not."""
+"""Exit status of a program that was asked to save and could not."""
 
 
 class Training:
-    """Iterate over it: it yields the numbers of the epochs that are still to be done, from 0.
+    """Training loop, which yields the numbers of the remaining epochs, from 0.
 
     Args:
-        epochs: how many in all; None = WATTFOLD_EPOCHS, as the job was submitted.
-        folder: of the snapshots, where WATTFOLD_SNAPSHOT_DIR does not name one.
-        every: epochs from one snapshot to the next, beside those on a signal and at the end.
-        agree: the greatest number over all ranks, where they are joined by something else than
-            `torch.distributed` (of mpi4py: ``lambda n: comm.allreduce(n, op=MPI.MAX)``).
-        rank: of this process; the first, 0, saves. None = as PyTorch or the launcher says.
-        out: for what people should know.
+        epochs: total number; None = WATTFOLD_EPOCHS, as the job was submitted.
+        folder: folder of the snapshots, if WATTFOLD_SNAPSHOT_DIR is not set.
+        every: epochs between snapshots, in addition to those on a signal and at the end.
+        agree: returns the maximum of a number over all ranks, if they do not use
+            `torch.distributed` (for mpi4py: ``lambda n: comm.allreduce(n, op=MPI.MAX)``).
+        rank: rank of this process; rank 0 saves. None = as PyTorch or the launcher states.
+        out: stream for messages to people.
     """
 
     def __init__(
@@ -80,23 +83,23 @@ class Training:
 
     @property
     def done(self) -> int:
-        """Epochs that are done."""
+        """Number of finished epochs."""
         return len(self.history)
 
     def keep(self, **things: Any) -> None:
-        """Names what is part of a snapshot: models, optimizers, schedules, arrays, generators.
+        """Name the parts of a snapshot: models, optimizers, schedules, arrays, generators.
 
-        Raises TypeError for a thing without a state that is known.
+        Raises TypeError for an object without a known kind of state.
         """
         self._kept.update({name: states.kept(name, thing) for name, thing in things.items()})
 
     def note(self, loss: float, weight: float = 1.0) -> None:
-        """Notes a loss of this epoch; of several the weighted mean is kept."""
+        """Record a loss of this epoch; the weighted mean of several losses is kept."""
         self._sum += loss * weight
         self._weight += weight
 
     def __iter__(self) -> Iterator[int]:
-        """Resumes, then yields epochs. Raises SnapshotError if no snapshot there can be used."""
+        """Resume, then yield epochs. Raises SnapshotError if there are only invalid snapshots."""
         self._resume()
         with self._flag:
             while self.done < self.epochs:
@@ -105,7 +108,7 @@ class Training:
                 self._end()
 
     def steps(self, items: Iterable[T]) -> Iterator[T]:
-        """The items of an epoch, those left of it when it was interrupted."""
+        """Yield the items of an epoch; after an interruption, only the remaining items."""
         skip, self._skip = self._skip, 0
         left = iter(items)
         for _ in range(skip):
@@ -118,7 +121,7 @@ class Training:
             except StopIteration:
                 return
             except Exception:
-                # The signal may have ended processes that it loads data with.
+                # The signal may have ended the processes that load data.
                 if not self._flag.number:
                     raise
                 self._leave(self._flag.number, alone=True)
@@ -155,12 +158,15 @@ class Training:
             self._try_save()
 
     def _leave(self, number: int, *, alone: bool = False) -> NoReturn:
-        """Saves, with all ranks or ``alone``, and ends the program."""
+        """Save, with all ranks or ``alone``, and end the program."""
         saved = self._try_save(alone=alone)
         raise SystemExit(128 + number if saved else EX_IOERR)
 
     def _try_save(self, *, alone: bool = False) -> bool:
-        """Saves; one that cannot be written is told, and the one before stays."""
+        """Save and return whether it succeeded.
+
+        A failure is reported, and the previous snapshot stays.
+        """
         saved = True
         if self._saves:
             try:
@@ -168,7 +174,7 @@ class Training:
             except SnapshotError as error:
                 saved = False
                 self._say(f"{error}; the last valid snapshot is kept")
-        # The others wait for it: where they ended, their launcher might end the one that saves.
+        # The other ranks wait: if they ended, their launcher might end the rank that saves.
         if not alone:
             self._agree(0)
         return saved
@@ -228,7 +234,7 @@ class Training:
         self._elapsed_s, self._whole = content["elapsed_s"], not self._step
         self._sum, self._weight = content["loss"]
         self._first_chance, self._next_chance = content["first_chance"], content["chance"]
-        # In the middle of an epoch: as at its begin, for what is drawn before the steps left of it.
+        # In the middle of an epoch, start from the states at its start, for draws before its steps.
         self._put_chance(self._first_chance if self._step else self._next_chance)
         if self._saves:
             self._report()
@@ -242,7 +248,7 @@ class Training:
                 one.put(taken[name])
 
     def _chances(self) -> dict[str, states.Kept]:
-        """All random generators: those that everybody shares, and those of the program."""
+        """Return all random generators: the global generators, and those of the program."""
         own = {f"kept {name}": one for name, one in self._kept.items() if one.chance}
         return {**states.usual_chance(), **own}
 

@@ -1,8 +1,9 @@
-"""The epochs that are in the snapshot, as a file of lines beside it, for whoever plans the job.
+"""Report of the epochs in the snapshot: a text file next to it, for the planner of the job.
 
-One line an epoch, the last ones only: ``epoch=12 seconds=31.512 gpus=2 attempt=3 loss=0.25``. The
-number counts from 1; what is not known is left out. It is made from the history inside the
-snapshot, so an epoch that was lost with its process is not in it, and none is in it twice.
+It has a line per epoch, for the last epochs only: ``epoch=12 seconds=31.512 gpus=2 attempt=3
+loss=0.25``. The number counts from 1; unknown values are left out. The report comes from the
+history inside the snapshot, so an epoch that was lost with its process is missing, and no epoch
+appears twice.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ LINES_MAX = 64
 
 @dataclass(frozen=True)
 class Epoch:
-    """One that is done. ``seconds`` is 0 where it was interrupted, ``loss`` None if not noted."""
+    """A finished epoch. ``seconds`` is 0 if it was interrupted, ``loss`` None if not noted."""
 
     number: int
     loss: float | None
@@ -28,7 +29,7 @@ class Epoch:
 
     @property
     def line(self) -> str:
-        """As it is reported."""
+        """Return its line in the report."""
         words = [f"epoch={self.number}"]
         words += [f"seconds={self.seconds:.6f}"] if self.seconds > 0 else []
         words += [f"gpus={self.gpus}", f"attempt={self.attempt}"]
@@ -37,14 +38,14 @@ class Epoch:
 
 
 def write(folder: Path, history: Sequence[Epoch]) -> None:
-    """Puts the report of a history in place. Raises OSError."""
+    """Write the report of a history in place. Raises OSError."""
     new = folder / f".{NAME}.new"
     new.write_text("".join(epoch.line for epoch in history[-LINES_MAX:]), encoding="ascii")
     new.rename(folder / NAME)
 
 
 def own_gpus() -> int:
-    """GPUs that this program may use, as far as its environment says."""
+    """Return the number of GPUs of this program according to its environment."""
     names = ("WATTFOLD_GPUS", "CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES")
     told = next((os.environ[name] for name in names if name in os.environ), "")
     return len([gpu for gpu in told.split(",") if gpu.strip()])

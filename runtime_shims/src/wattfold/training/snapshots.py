@@ -1,8 +1,8 @@
-"""Snapshots on disk: whole or not there, the last two kept, a torn one known for what it is.
+"""Snapshots on disk: complete or absent, the last two kept, with detection of damaged files.
 
-A snapshot is written beside its place, forced to the disk and renamed, and the folder is forced to
-the disk as well. At its end stand a mark, its length and a digest, so that one that was cut or
-damaged all the same is found out when it is read; then the one before is used.
+A snapshot is written next to its final path, synced to the disk and renamed, and the folder is
+synced as well. A mark, its length and a digest at its end reveal a truncated or damaged snapshot
+when it is read; then the previous snapshot is used.
 """
 
 from __future__ import annotations
@@ -25,23 +25,23 @@ _MARK = b"WFSNAP01"
 
 
 class SnapshotError(Exception):
-    """A snapshot cannot be written, or none can be read; says which, where and why."""
+    """A snapshot cannot be written, or none can be read; the text has the path and the reason."""
 
 
 class Sink(Protocol):
-    """What a snapshot is written to."""
+    """Destination of a snapshot."""
 
     def write(self, data: bytes, /) -> int:
-        """Takes all of it."""
+        """Write all of the data."""
         ...
 
     def flush(self) -> None:
-        """Nothing need be done before the end."""
+        """Nothing has to be flushed before the end."""
         ...
 
 
 class _Hashed:
-    """A file, with a digest of what was written to it."""
+    """A file, with a digest of the written data."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file, self._digest, self._length = file, hashlib.sha256(), 0
@@ -54,10 +54,10 @@ class _Hashed:
         return length
 
     def flush(self) -> None:
-        """At the end all of it goes to the disk."""
+        """Do nothing: `close` syncs everything to the disk."""
 
     def close(self) -> None:
-        """Writes the end and forces all of it to the disk."""
+        """Write the end and sync everything to the disk."""
         self._file.write(_END.pack(_MARK, self._length, self._digest.digest()))
         self._file.flush()
         os.fsync(self._file.fileno())
@@ -65,7 +65,7 @@ class _Hashed:
 
 @dataclass(frozen=True)
 class Found:
-    """The newest snapshot that is whole, and what is wrong with newer ones."""
+    """The newest complete snapshot, and the errors of newer ones."""
 
     path: Path
     data: bytes
@@ -73,14 +73,14 @@ class Found:
 
 
 class Snapshots:
-    """Those in a folder, which one process writes."""
+    """Snapshots in a folder with a single writing process."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._whole: list[int] = []
 
     def save(self, write: Callable[[Sink], None]) -> Path:
-        """Writes one more and drops all but the last two whole ones. Raises SnapshotError."""
+        """Write a snapshot and delete all but the last two complete ones. Raises SnapshotError."""
         new = self._folder / NEW
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
@@ -102,9 +102,9 @@ class Snapshots:
         return path
 
     def newest(self) -> Found | None:
-        """The newest whole one; None where there is none at all.
+        """Return the newest complete snapshot; None without snapshots.
 
-        Raises SnapshotError where there are some and none can be used.
+        Raises SnapshotError if there are snapshots and none can be used.
         """
         torn: list[str] = []
         try:
@@ -142,13 +142,13 @@ class Snapshots:
     def _drop_others(self) -> None:
         for serial in self._serials():
             if serial not in self._whole:
-                # What stays is found again, and dropped with the next one.
+                # A remaining file is found again, and deleted with the next snapshot.
                 with contextlib.suppress(OSError):
                     self._path(serial).unlink()
 
 
 def _checked(data: bytes) -> bytes:
-    """The snapshot without its end. Raises ValueError for one that is not whole."""
+    """Return the snapshot without its end. Raises ValueError if it is incomplete or damaged."""
     if len(data) < _END.size:
         raise ValueError(f"incomplete: {len(data)} bytes")
     mark, length, digest = _END.unpack(data[-_END.size :])

@@ -1,6 +1,6 @@
-"""What a training is made of, taken out of objects and put back: by what they can do.
+"""States of the objects of a training job, saved and restored by their interfaces.
 
-Nothing is imported: PyTorch and numpy are taken where the program has loaded them.
+Nothing is imported: PyTorch and numpy are used only if the program has loaded them.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from typing import Any
 from wattfold.training.snapshots import Sink
 
 _ARCHIVE = b"PK"
-"""How the files of PyTorch begin."""
+"""First bytes of PyTorch files."""
 
 
 @dataclass(frozen=True)
 class Kept:
-    """How the state of one thing is taken and put back. ``chance``: it draws random numbers."""
+    """Functions that save and restore the state of an object. ``chance``: a random generator."""
 
     take: Callable[[], Any]
     put: Callable[[Any], None]
@@ -30,7 +30,10 @@ class Kept:
 
 
 def kept(name: str, thing: Any) -> Kept:
-    """How a thing is kept. Raises TypeError for one without a state that is known."""
+    """Return how to save an object.
+
+    Raises TypeError for an object without a known kind of state.
+    """
     if hasattr(thing, "state_dict") and hasattr(thing, "load_state_dict"):
         return Kept(thing.state_dict, thing.load_state_dict)
     if hasattr(thing, "get_state") and hasattr(thing, "set_state"):
@@ -58,7 +61,7 @@ def _refill(mapping: MutableMapping[Any, Any], state: dict[Any, Any]) -> None:
 
 
 def usual_chance() -> dict[str, Kept]:
-    """The random generators that everybody shares: of Python, and of what is loaded."""
+    """Return the global random generators of Python and of loaded libraries."""
     found = {"python": kept("random", random)}
     numpy = sys.modules.get("numpy")
     if numpy is not None:
@@ -73,14 +76,14 @@ def usual_chance() -> dict[str, Kept]:
 
 
 def _put_cuda(states: list[Any]) -> None:
-    """Those of as many GPUs as there are now: it may be another number."""
+    """Set the states of the current GPUs, whose number may have changed."""
     torch = sys.modules["torch"]
     for index, state in enumerate(states[: torch.cuda.device_count()]):
         torch.cuda.set_rng_state(state, index)
 
 
 def write(sink: Sink, content: dict[str, Any]) -> None:
-    """Writes states, by PyTorch where it is loaded: it knows tensors on devices."""
+    """Write states, with PyTorch if it is loaded, because it supports tensors on devices."""
     torch = sys.modules.get("torch")
     if torch is None:
         pickle.dump(content, sink, protocol=5)
@@ -89,11 +92,11 @@ def write(sink: Sink, content: dict[str, Any]) -> None:
 
 
 def read(data: bytes) -> dict[str, Any]:
-    """States that `write` has written; tensors on the CPU, from where they are put in place.
+    """Return states written by `write`; tensors are on the CPU, and are copied from there.
 
-    Raises ValueError for what PyTorch wrote where it is not loaded.
+    Raises ValueError for a file of PyTorch if it is not loaded.
     """
-    # Of this account, as the program is: it is no more foreign than that.
+    # The file belongs to this account, like the program, so it is equally trusted.
     if not data.startswith(_ARCHIVE):
         content: dict[str, Any] = pickle.loads(data)  # noqa: S301
         return content

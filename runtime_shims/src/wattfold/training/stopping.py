@@ -1,4 +1,4 @@
-"""The signal that tells a program to save and to go, and on which step all of its ranks do."""
+"""Signal that asks a program to save and end, and agreement of all ranks on the step."""
 
 from __future__ import annotations
 
@@ -11,16 +11,21 @@ from types import FrameType, TracebackType
 from typing import Any
 
 HURRY_AFTER_S = 2.0
-"""A launcher passes a signal on that its ranks have got as well: only one that comes later than
-this after the first one says that there is no time left."""
+"""Minimum time after the first signal for a signal that means that no time is left.
+
+A launcher also passes on a signal that its ranks have already received.
+"""
 
 
 class StopFlag:
-    """Notes the first signal of a set; another one ends the program at once. Main thread only."""
+    """Flag for the first signal of a set; another signal ends the program at once.
+
+    Main thread only.
+    """
 
     def __init__(self, signals: Sequence[int]) -> None:
         self.number = 0
-        """The signal that came; 0 = none did."""
+        """Received signal; 0 = none."""
         self._signals = signals
         self._before: dict[int, Any] = {}
         self._since_s = 0.0
@@ -44,13 +49,13 @@ class StopFlag:
     def _take(self, number: int, frame: FrameType | None) -> None:
         del frame
         if os.getpid() != self._owner:
-            # One that the program has forked: it has nothing to save, and ends as it always would.
+            # A forked process has nothing to save and ends as usual.
             if number == signal.SIGTERM:
                 _end_by(number)
         elif not self.number:
             self.number, self._since_s = number, time.monotonic()
         elif time.monotonic() - self._since_s >= HURRY_AFTER_S:
-            # What is being written is not in place yet: the snapshot before stays good.
+            # The new snapshot is not in place yet: the previous snapshot stays valid.
             _end_by(number)
 
 
@@ -60,7 +65,7 @@ def _end_by(number: int) -> None:
 
 
 def agreed(number: int) -> int:
-    """The greatest number of all ranks, where `torch.distributed` joins several; else this one."""
+    """Return the maximum over all ranks of `torch.distributed`, or the number itself without it."""
     distributed = _distributed()
     if distributed is None:
         return number
@@ -72,7 +77,7 @@ def agreed(number: int) -> int:
 
 
 def own_rank() -> int:
-    """Of this process among those that train together: by PyTorch, else as launchers tell it."""
+    """Return the rank of this process in the training job, from PyTorch or else the launcher."""
     distributed = _distributed()
     if distributed is not None:
         return int(distributed.get_rank())

@@ -1,4 +1,4 @@
-/* A program written for DLB/DROM: one command a line, as puppet.c. */
+/* A program written for DLB/DROM: one command per line, as in puppet.c. */
 #define _GNU_SOURCE
 #include <dlb.h>
 #include <dlb_drom.h>

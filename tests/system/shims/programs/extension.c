@@ -1,4 +1,4 @@
-/* A library that brings OpenMP into a program that has none, as Python extensions do. */
+/* A library that loads OpenMP into a program without OpenMP, as Python extensions do. */
 #include <omp.h>
 
 int extension_team(void)

@@ -1,6 +1,6 @@
-/* An OpenMP program that starts with a region, and goes on with small ones until the file named to it exists. It
- * tells the size of the first team, and of every one unlike the one before, as seen from inside; and the most
- * threads it believes it may have. */
+/* An OpenMP program that starts with a region and continues with small regions until a given file exists. It
+ * prints the size of the first team and each changed size, as seen from inside a region, and the maximum
+ * number of threads that it assumes. */
 #include <omp.h>
 #include <stdio.h>
 #include <unistd.h>

@@ -1,7 +1,7 @@
-/* A gas that flows out of a dense corner, on a grid, with one small region a loop as LULESH has: a
- * time step by a reduction to the least, loops over both dimensions, sections, tasks, and a region
- * inside another one. Each cell is computed the same way by whoever does it, so every digit of the
- * line "exact" is the same whatever the teams are; the mass of the line "near" is a reduction. */
+/* A gas that flows out of a dense corner, on a grid, with one small region per loop as in LULESH: a
+ * time step by a reduction to the minimum, loops over both dimensions, sections, tasks, and a nested
+ * region. Every thread computes a cell in the same way, so every digit of the line "exact" is the
+ * same for all teams; the mass of the line "near" is a reduction. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -72,7 +72,7 @@ static void advance_rows(int f, int first, double dt)
         }
 }
 
-/* The fields by different ways: sections, tasks, a region inside a region. */
+/* Compute the fields in different ways: sections, tasks, a nested region. */
 static void advance(double dt)
 {
 #pragma omp parallel sections

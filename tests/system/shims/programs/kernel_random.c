@@ -1,6 +1,6 @@
-/* Pairs of random numbers thrown at the normal distribution, as NPB's EP does: blocks that can be
- * computed in any order, counted by reductions. Counts are exact whatever the teams are; the sums of
- * the line "exact" are added block by block, that of the line "near" by a reduction. */
+/* Pairs of random numbers for the normal distribution, as in NPB's EP: blocks that can be computed in
+ * any order, counted by reductions. Counts are exact for all teams. The sums of the line "exact" are
+ * added block by block, the sum of the line "near" by a reduction. */
 #include <math.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -16,7 +16,7 @@ static double uniform(uint64_t *state)
     return (double)(*state >> 11) * 0x1p-53;
 }
 
-/* The state after so many steps, so that a block does not depend on the one before. */
+/* The state after this number of steps, so that a block does not depend on the previous block. */
 static uint64_t jump(uint64_t state, uint64_t steps)
 {
     uint64_t a = 6364136223846793005u, c = 1442695040888963407u;

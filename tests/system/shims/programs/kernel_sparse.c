@@ -1,6 +1,6 @@
 /* Conjugate gradients on a sparse matrix, as NPB's CG: one region per solve with work shared inside
- * it, loops whose data the same thread is expected to see again, and sums. Dot products are added in
- * pieces of fixed length, so that every digit is the same whatever the teams are ("exact"); the norm
+ * it, loops whose data the same thread should access again, and sums. Dot products are added in
+ * pieces of fixed length, so that every digit is the same for all teams ("exact"); the norm
  * of the line "near" is a reduction. */
 #include <math.h>
 #include <stdint.h>
@@ -44,7 +44,7 @@ static void fill(void)
     }
 }
 
-/* To be called by all threads of a team; the answer is the same in each. */
+/* All threads of a team must call this; all get the same result. */
 static double dot(const double *a, const double *b)
 {
 #pragma omp for schedule(static)
@@ -57,7 +57,7 @@ static double dot(const double *a, const double *b)
     double sum = 0;
     for (int piece = 0; piece < PIECES; piece++)
         sum += parts[piece];
-    /* Nobody may write the parts again before all have read them. */
+    /* No thread may write the parts again before all have read them. */
 #pragma omp barrier
     return sum;
 }

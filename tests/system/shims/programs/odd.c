@@ -1,4 +1,4 @@
-/* Programs that do not bear a changing team size, each in its own way; "fit" and "serial" do. */
+/* Programs that do not tolerate a changing team size, each in its own way; "fit" and "serial" do. */
 #include <omp.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,7 +26,7 @@ int main(int argc, char **argv)
     long threads = 0;
     for (int i = 0; i < 2000; i++)
         x[i] = i;
-    /* Long enough to be heard of. */
+    /* Long enough for a report to arrive. */
     const double start = omp_get_wtime();
     while (strcmp(kind, "serial") == 0 && omp_get_wtime() < start + 0.5)
         ;

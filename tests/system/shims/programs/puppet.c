@@ -1,5 +1,5 @@
-/* An OpenMP program that does what it is told, one line of standard input at a time, and answers with
- * one line each. Between two commands it is in a serial phase. Team sizes come from inside regions. */
+/* An OpenMP program that executes commands, one line of standard input at a time, and answers each with
+ * one line. Between two commands it is in a serial phase. Team sizes are read inside regions. */
 #include "wattfold.h"
 
 #include <omp.h>
@@ -15,7 +15,7 @@
 
 #define ITEMS 1000L
 
-/* libgomp's binary interface, for the forms no current compiler writes. */
+/* libgomp's binary interface, for the forms that no current compiler generates. */
 extern void GOMP_parallel_start(void (*)(void *), void *, unsigned);
 extern void GOMP_parallel_end(void);
 extern void GOMP_parallel_loop_static(void (*)(void *), void *, unsigned, long, long, long, long,
@@ -75,7 +75,7 @@ static void body_sections(void *data)
     GOMP_sections_end_nowait();
 }
 
-/* A clause of 0 reaches libgomp as no clause. */
+/* libgomp treats a clause of 0 as a missing clause. */
 #define SCHEDULED(schedule)                                                                        \
     do {                                                                                           \
         _Pragma(schedule) for (long i = 0; i < ITEMS; i++)                                         \
@@ -176,8 +176,8 @@ static void region(const char *kind, int clause)
     }
 }
 
-/* Regions that share so many variables: LLVM's runtime gets each as one more argument, the first in registers,
- * the others on the stack. How many threads saw a wrong one. */
+/* Regions that share up to eleven variables: LLVM's runtime gets each as one more argument, the first in registers,
+ * the others on the stack. Return the number of threads that saw a wrong value. */
 static int captures(void)
 {
     long a = 1, b = 2, c = 3, d = 5, e = 7, f = 11, g = 13, h = 17, i = 19, j = 23, k = 29;
@@ -205,7 +205,7 @@ static int captures(void)
     return wrong;
 }
 
-/* A region with a clause that its if clause makes serial, and the next one. */
+/* Team sizes of a region whose if clause may make it serial, and of the next region. */
 static void serial(int clause, bool parallel)
 {
     int first = 0;
@@ -234,7 +234,7 @@ static void tell_mask(void)
     printf("%d %llu %u\n", known, (unsigned long long)mask.seq, mask.cores);
 }
 
-/* Says that it is inside a region, and tells its mask as often as it is asked, until told to go on. */
+/* Print that a region is active, and answer requests for the mask, until another command ends the wait. */
 static void stay(int threads)
 {
     char line[64];
@@ -249,7 +249,7 @@ static void stay(int threads)
     }
 }
 
-/* Stays in a region until told to go on; answers at once that it is inside. */
+/* Stay in a region until the next command; answer immediately that the region is active. */
 static void hold(bool old_form, unsigned clause)
 {
     if (old_form) {
@@ -267,7 +267,7 @@ static void hold(bool old_form, unsigned clause)
     }
 }
 
-/* As above, in two levels: the threads of the outer team are all inside regions of their own. */
+/* The same in two levels: all threads of the outer team are inside their own regions. */
 static void hold_nested(int outer, int inner)
 {
     char line[64];
@@ -288,7 +288,7 @@ static void hold_nested(int outer, int inner)
     omp_set_max_active_levels(1);
 }
 
-/* Outer team and the largest inner one. */
+/* Print the sizes of the outer team and of the largest inner team. */
 static void nested(int outer, int inner)
 {
     int outer_team = 0, inner_team = 0;
@@ -327,7 +327,7 @@ static void on_alarm(int number)
     signals++;
 }
 
-/* Regions while signals come in as fast as a timer gives them: how many regions lost work. */
+/* Run regions under frequent signals of a timer, and print the number of regions that lost work. */
 static void storm(int regions)
 {
     const struct itimerval often = {{0, 500}, {0, 500}}, never = {{0, 0}, {0, 0}};
@@ -344,7 +344,7 @@ static void storm(int regions)
     printf("lost %d signals %d\n", lost, signals >= 20);
 }
 
-/* Threads that come and go, each with regions of its own: how many teams were larger than allowed. */
+/* Short-lived threads, each with its own regions: the number of teams larger than allowed. */
 static void *short_life(void *most)
 {
     int larger = 0;

@@ -1,6 +1,6 @@
-/* Runs a program to which the kernel refuses one system call: refuse NAME ERRNO PROGRAM ARGUMENTS. NAME may be
- * one command of a call ("membarrier:8" is PRIVATE_EXPEDITED, by its first argument). 77 where that cannot be
- * had, 2 for a name it does not know. */
+/* Run a program to which the kernel refuses one system call: refuse NAME ERRNO PROGRAM ARGUMENTS. NAME may be
+ * one command of a call ("membarrier:8" is PRIVATE_EXPEDITED, by its first argument). Exits with 77 if
+ * filters are unavailable, and with 2 for an unknown name. */
 #include <errno.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -67,7 +67,7 @@ static long number_of(const char *name, size_t chars)
 static int refuse(unsigned number, int error, const char *first)
 {
     const unsigned command = first == NULL ? 0 : (unsigned)strtoul(first, NULL, 10);
-    /* Without a command the second comparison holds for every one: a jump of nothing. */
+    /* Without a command both branches of the second comparison are equal, so every command matches. */
     struct sock_filter filter[] = {
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
         BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, number, 0, 3),

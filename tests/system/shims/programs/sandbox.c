@@ -1,5 +1,5 @@
-/* An OpenMP program that puts all of its threads under a filter once it runs, which refuses membarrier. It tells the
- * size of a team before and after that, each when it is sent a line. 77 where there are no such filters. */
+/* An OpenMP program that installs a filter for all of its threads while it runs; the filter refuses membarrier. It
+ * prints the size of a team before and after that, each for a line of input. Exits with 77 without filters. */
 #include <errno.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>

@@ -1,4 +1,4 @@
-/* An OMPT tool of somebody else: counts regions and threads, and tells when the runtime ends. */
+/* A third-party OMPT tool: counts regions and threads, and prints a line at the end of the runtime. */
 #include <stdint.h>
 #include <stdio.h>
 
@@ -32,7 +32,7 @@ static int initialize(lookup_fn lookup, int device, void *data)
 {
     int (*set)(int, function) = (int (*)(int, function))lookup("ompt_set_callback");
     (void)device;
-    /* Each is set "always": 5. */
+    /* Each callback is set to "always": 5. */
     *(uint64_t *)data = set(1, on_thread) == 5 && set(3, on_begin) == 5 && set(4, on_end) == 5;
     return 1;
 }

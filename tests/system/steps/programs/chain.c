@@ -1,6 +1,6 @@
-/* An MPI program that saves on SIGUSR1 and goes on with another number of ranks:
-   chain STEPS PAUSE GATE. In every step all ranks share the sum over a row of numbers; what it
-   comes to does not depend on how many they are. It waits after PAUSE steps for the file GATE. */
+/* An MPI program that saves on SIGUSR1 and resumes with another number of ranks:
+   chain STEPS PAUSE GATE. In every step all ranks share the sum over a row of numbers. The result
+   does not depend on the number of ranks. It waits after PAUSE steps for the file GATE. */
 #include <mpi.h>
 #include <signal.h>
 #include <stdint.h>

@@ -1,4 +1,4 @@
-"""A charm4py program: every processing element says where it is."""
+"""A charm4py program: every processing element prints its node."""
 
 import os
 

@@ -1,8 +1,8 @@
-/* An MPI program that says where its ranks are, and ends as it is told:
+/* An MPI program that prints the nodes of its ranks and ends in a given way:
    ranks [fail RANK CODE | die RANK | wait MARK]
-   It sleeps while it waits for others. Ranks that spin beside one of their node that naps 10,000
-   times a second, as it does in MPI_Finalize, keep every other session off their core: Linux 6.18
-   gives that one all of it, for minutes. */
+   It sleeps while it waits for other ranks. In MPI_Finalize a rank naps 10,000 times a second. If
+   other ranks of its node spin on the same core, they keep every other session off this core:
+   Linux 6.18 gives the whole core to that rank's session for minutes. */
 #include <mpi.h>
 #include <signal.h>
 #include <stdio.h>

@@ -1,1 +1,1 @@
-"""Adapters: gRPC, SQLite, the clock; everything that touches the outside."""
+"""Adapters to gRPC, SQLite, the clock and other programs."""

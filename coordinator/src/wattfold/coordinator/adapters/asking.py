@@ -1,7 +1,7 @@
-"""Who asks: the request under way, from the server's interceptor to the journal.
+"""Context of the request in progress, from the server's interceptor to the journal.
 
-The audit entry of a request is stored in the transaction of the first event it leads to, so neither
-is there without the other. One that leads to none is noted by the interceptor.
+The audit entry of a request is stored in the transaction of the first event that it causes, so that
+neither exists without the other. The interceptor records requests that cause no event.
 """
 
 from __future__ import annotations
@@ -9,14 +9,14 @@ from __future__ import annotations
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 
-from wattfold.coordinator.adapters.audit_trail import AuditEntry
-from wattfold.coordinator.adapters.peers import NOBODY, Peer
-from wattfold.coordinator.core.events import Event
+from wattfold.coordinator.adapters.door.peers import NOBODY, Peer
+from wattfold.coordinator.adapters.journal.audit_trail import AuditEntry
+from wattfold.coordinator.core.model.events import Event
 
 
 @dataclass(slots=True)
 class Asking:
-    """One request: who, the entry of one that is audited, and whether that went with an event."""
+    """One request: the caller, its audit entry (if any), and whether an event stored the entry."""
 
     peer: Peer
     entry: AuditEntry | None
@@ -27,13 +27,13 @@ ASKING: ContextVar[Asking | None] = ContextVar("wattfold_asking", default=None)
 
 
 def asker() -> Peer:
-    """Who asks, nobody where no request is under way."""
+    """Return the caller of the request in progress, or `NOBODY` outside a request."""
     asking = ASKING.get()
     return asking.peer if asking else NOBODY
 
 
 def entry_for(event: Event) -> AuditEntry | None:
-    """The entry to store with an event, None where nobody asked or it is stored already."""
+    """Return the entry to store with an event, or None if there is none or it is already stored."""
     asking = ASKING.get()
     if asking is None or asking.entry is None or asking.stored:
         return None
@@ -47,7 +47,7 @@ def entry_for(event: Event) -> AuditEntry | None:
 
 
 def not_stored() -> None:
-    """The event was withdrawn, and the entry with it."""
+    """Note that the event was withdrawn together with the entry."""
     asking = ASKING.get()
     if asking is not None:
         asking.stored = False

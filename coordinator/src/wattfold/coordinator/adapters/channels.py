@@ -1,4 +1,4 @@
-"""gRPC channels to agents and coordinator: addresses, options, the token."""
+"""gRPC channels to agents and coordinator: addresses, options, the token, unreadable answers."""
 
 from __future__ import annotations
 
@@ -7,17 +7,21 @@ import os
 import stat
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any, TypeVar
 
 import grpc
 import grpc.aio
+from google.protobuf.message import DecodeError
+
+from wattfold.contract.bodies import UNREADABLE, lenient
+from wattfold.contract.keep_alive import CLIENT_OPTIONS
+from wattfold.v1 import node_agent_pb2_grpc
 
 OPTIONS: Sequence[tuple[str, int]] = (
-    ("grpc.keepalive_time_ms", 5_000),
+    *CLIENT_OPTIONS,
     # Only for connections nobody will ever answer on: silence is judged by telemetry, less our own
     # lag, and a ping that waits for a busy processor is no silence.
     ("grpc.keepalive_timeout_ms", 20_000),
-    ("grpc.keepalive_permit_without_calls", 1),
-    ("grpc.http2.max_pings_without_data", 0),
     ("grpc.initial_reconnect_backoff_ms", 100),
     ("grpc.min_reconnect_backoff_ms", 100),
     ("grpc.max_reconnect_backoff_ms", 1_000),
@@ -26,11 +30,11 @@ OPTIONS: Sequence[tuple[str, int]] = (
 
 
 class TokenError(Exception):
-    """A token file cannot be used; the message says why."""
+    """A token file cannot be used. The message gives the reason."""
 
 
 def read_token(path: Path) -> str:
-    """The token in a file that nobody else may read. Raises TokenError."""
+    """Return the token in a file that only this account may read. Raises TokenError."""
     try:
         info = path.stat()
         token = path.read_text(encoding="utf-8").strip()
@@ -52,18 +56,62 @@ def read_token(path: Path) -> str:
 
 
 def is_local(address: str) -> bool:
-    """Whether an address is a unix socket, whose file mode says who may connect."""
+    """Whether an address is a unix socket, which is protected by its file mode."""
     return address.startswith("unix:")
 
 
 def metadata(token: str) -> tuple[tuple[str, str], ...]:
-    """What a call must carry."""
+    """Return the metadata that each call must carry."""
     return (("authorization", f"Bearer {token}"),) if token else ()
 
 
 def open_channel(address: str) -> grpc.aio.Channel:
-    """An unencrypted channel; networks that are not private need a tunnel."""
+    """Open an unencrypted channel. Networks that are not private need a tunnel."""
     return grpc.aio.insecure_channel(address, options=list(OPTIONS))
+
+
+Answer = TypeVar("Answer")
+
+
+def agent_stub(channel: grpc.aio.Channel) -> Any:
+    """The calls to an agent. An answer that is no message is `UNREADABLE`; see `readable`.
+
+    gRPC would write a traceback for each.
+    """
+    stub: Any = node_agent_pb2_grpc.NodeAgentStub
+    return stub(_LenientChannel(channel))
+
+
+def readable(answer: Answer) -> Answer:
+    """The answer, unless it is no message of the contract: then AioRpcError is raised."""
+    if answer is UNREADABLE:
+        raise grpc.aio.AioRpcError(
+            grpc.StatusCode.INTERNAL,
+            grpc.aio.Metadata(),
+            grpc.aio.Metadata(),
+            "its answer is not a message of this version of the contract",
+        )
+    return answer
+
+
+class _LenientChannel:
+    """What the generated code makes calls with."""
+
+    def __init__(self, channel: grpc.aio.Channel) -> None:
+        self._channel = channel
+
+    def unary_unary(self, method: str, **options: Any) -> Any:
+        """A call with one answer."""
+        return self._channel.unary_unary(method, **_lenient(options))
+
+    def unary_stream(self, method: str, **options: Any) -> Any:
+        """A call with several answers."""
+        return self._channel.unary_stream(method, **_lenient(options))
+
+
+def _lenient(options: dict[str, Any]) -> dict[str, Any]:
+    read = options["response_deserializer"]
+    return options | {"response_deserializer": lenient(read, DecodeError)}
 
 
 class TokenInterceptor(grpc.aio.ServerInterceptor):
@@ -79,7 +127,7 @@ class TokenInterceptor(grpc.aio.ServerInterceptor):
         self._refuse = grpc.unary_unary_rpc_method_handler(refuse)
 
     async def intercept_service(self, continuation, details):  # type: ignore[no-untyped-def]
-        """Lets a call through or answers it with UNAUTHENTICATED."""
+        """Pass a call with the token on; answer other calls with UNAUTHENTICATED."""
         given = dict(details.invocation_metadata or ()).get("authorization", "")
         data = given if isinstance(given, bytes) else str(given).encode()
         if hmac.compare_digest(data, self._expected):

@@ -1,7 +1,7 @@
-"""Which whole nodes jobs get: the strategy of the configuration, and the places of its nodes.
+"""Choice of whole nodes for jobs: the configured strategy and the positions of the nodes.
 
-Nodes are numbered as the configuration lists them, or by their places on a torus. The core knows
-nothing of it; policies are told with every snapshot.
+Nodes are numbered in configuration order or by their torus coordinates. The core does not know the
+numbers; policies receive them with every snapshot.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from wattfold.contract.ids import NodeId
-from wattfold.coordinator.core.place import Place
-from wattfold.coordinator.core.plan import Snapshot
-from wattfold.coordinator.policies.node_selection.choice import STATELESS
-from wattfold.coordinator.policies.node_selection.selector import Strategy
+from wattfold.coordinator.core.model.place import Place
+from wattfold.coordinator.core.model.plan import Snapshot
+from wattfold.coordinator.policies.placement.choice import STATELESS
+from wattfold.coordinator.policies.placement.selector import Strategy
 
 STRATEGIES = tuple(strategy.value for strategy in STATELESS)
 SIDES_MAX, PLACES_MAX = 6, 1_000_000
@@ -23,7 +23,7 @@ SIDES_MAX, PLACES_MAX = 6, 1_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlacementSettings:
-    """``torus``: its sides, for `cuboid`; empty = none."""
+    """Placement settings. ``torus``: its side lengths, for `cuboid`; empty = none."""
 
     strategy: Strategy = Strategy.FIRST
     torus: tuple[int, ...] = ()
@@ -31,7 +31,7 @@ class PlacementSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Placing:
-    """A strategy and the number of every node it chooses from."""
+    """A strategy and the number of every node that it chooses from."""
 
     strategy: str
     numbers: Mapping[NodeId, int]
@@ -41,7 +41,7 @@ class Placing:
 def placing(
     settings: PlacementSettings, nodes: Iterable[tuple[NodeId, tuple[int, ...]]]
 ) -> Placing | None:
-    """How these nodes are chosen, each with its place on the torus; None: in their order."""
+    """Return how nodes are chosen, given their torus coordinates; None: in their order."""
     match settings.strategy:
         case Strategy.CUBOID:
             sides = settings.torus
@@ -55,7 +55,7 @@ def placing(
 
 
 def with_places(snapshot: Snapshot, placing: Placing | None) -> Snapshot:
-    """The snapshot with the places of its nodes."""
+    """Return the snapshot with the positions of its nodes."""
     if placing is None:
         return snapshot
     strategy, sides = placing.strategy, placing.sides
@@ -69,7 +69,7 @@ def with_places(snapshot: Snapshot, placing: Placing | None) -> Snapshot:
 
 
 def torus_fault(sides: tuple[int, ...]) -> str:
-    """What is wrong with the sides of a torus, for people; empty if nothing is."""
+    """Return the error in the side lengths of a torus; empty if there is none."""
     if not sides:
         return "strategy cuboid needs torus = [X, Y, Z], the sides of the torus"
     if len(sides) > SIDES_MAX or min(sides) < 1 or math.prod(sides) > PLACES_MAX:
@@ -83,7 +83,7 @@ def torus_fault(sides: tuple[int, ...]) -> str:
 def places_fault(
     sides: tuple[int, ...], nodes: Iterable[tuple[NodeId, tuple[int, ...]]]
 ) -> tuple[NodeId, str] | None:
-    """The first node whose place is missing, outside the torus or another's, and why."""
+    """Return the first node with missing, invalid or duplicate coordinates, and the reason."""
     seen: dict[tuple[int, ...], NodeId] = {}
     for node_id, place in nodes:
         if not place:

@@ -1,12 +1,12 @@
-"""Runs the policy for the core: in a worker process, with a deadline, with named fallbacks.
+"""Planning rounds: the policy runs in a worker process, with a deadline and named fallbacks.
 
-The policy is asked first; if it crashed or was late, its fallback; if there is none, or that
-failed too, the last plan stays (PlanFailed). One canonical log line a round.
+If the policy crashes or is late, its fallback runs, then the fallback of that policy. If all fail,
+the last plan stays (PlanFailed). The record of the round names the failures. Each round logs one
+canonical line.
 
-The worker has a copy of the state (`replica`) and answers with what the plan changes: neither the
-jobs that wait as before nor those that run on as before cost the loop anything. A policy that is a
-scheduler stands there beside the copy (`standing`) and is told of what has changed; any other gets
-a snapshot made anew.
+The worker has a copy of the state (`replica`) and answers with the changes of the plan only. So
+unchanged jobs, waiting or running, cost the loop nothing. A policy with a persistent scheduler
+(`standing`) receives the changes of the state. Other policies get a new snapshot for each round.
 """
 
 from __future__ import annotations
@@ -15,38 +15,43 @@ import asyncio
 import json
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import NodeId
 from wattfold.contract.log_text import line
 from wattfold.coordinator.adapters.beside import Beside
+from wattfold.coordinator.adapters.copies.replica import Replica
+from wattfold.coordinator.adapters.copies.replica_feed import ReplicaFeed
+from wattfold.coordinator.adapters.copies.standing import Standing
 from wattfold.coordinator.adapters.placing import Placing
-from wattfold.coordinator.adapters.replica import Replica
-from wattfold.coordinator.adapters.replica_feed import ReplicaFeed
-from wattfold.coordinator.adapters.standing import Standing
-from wattfold.coordinator.core import actions as act
-from wattfold.coordinator.core import events as ev
-from wattfold.coordinator.core.job import Job
-from wattfold.coordinator.core.plan import Plan, PlanningRound, Policy, Snapshot, Waiting
-from wattfold.coordinator.core.snapshot import job_views, snapshot
-from wattfold.coordinator.core.state import State
-from wattfold.coordinator.policies.lent_cores import may_lack_cores, with_cores_back
-from wattfold.coordinator.policies.ordered_sizes import with_ordered_sizes
-from wattfold.coordinator.policies.scheduler import Scheduled
+from wattfold.coordinator.core.model import actions as act
+from wattfold.coordinator.core.model import configuration
+from wattfold.coordinator.core.model import events as ev
+from wattfold.coordinator.core.model.job import Job
+from wattfold.coordinator.core.model.plan import Plan, PlanningRound, Policy, Snapshot, Waiting
+from wattfold.coordinator.core.rules.snapshot import job_views, snapshot
+from wattfold.coordinator.core.state.state import State
+from wattfold.coordinator.policies.driver.ordered_sizes import with_ordered_sizes
+from wattfold.coordinator.policies.driver.warm_up import chain
+from wattfold.coordinator.policies.port import Scheduled
+from wattfold.coordinator.policies.slowdown_driven.lent_core_recovery import (
+    may_lack_cores,
+    with_cores_back,
+)
 from wattfold.coordinator.solvers.worker import CallResult, Crashed, Success
 
 log = logging.getLogger("wattfold.planning")
 
 
 START_NEWS_NS = 1_000_000_000
-"""A start that is expected so much earlier or later is news."""
+"""A planned start that moves by more than this time is sent to the core."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proposal:
-    """What the worker answers: a plan without what it leaves as it is, and the round's figures."""
+    """The answer of the worker: the changes of the plan, and the figures of the round."""
 
     plan: Plan
     jobs: int
@@ -62,7 +67,7 @@ def propose(
     beside: Beside,
     deadline_s: float,
 ) -> Proposal:
-    """Called in the worker: has a policy plan on the copy of the state there."""
+    """Let a policy plan on the worker's copy of the state. Runs in the worker."""
     if isinstance(policy, Scheduled):
         standing = replica.companion(Standing)
         jobs, world, plan = standing.plan(policy, now_ns, beside, deadline_s)
@@ -70,7 +75,7 @@ def propose(
         replica.companion(Standing).forget()
         world = beside.told(snapshot(replica.state, now_ns))
         jobs, plan = len(world.jobs), policy.propose(world, now_ns, deadline_s)
-    plan = _beside_the_policy(plan, world, replica.state, now_ns, policy)
+    plan = beside_the_policy(plan, world, replica.state, now_ns, policy)
     return Proposal(
         plan=news_of(plan, replica.state),
         jobs=jobs,
@@ -80,10 +85,10 @@ def propose(
     )
 
 
-def _beside_the_policy(
+def beside_the_policy(
     plan: Plan, world: Snapshot, state: State, now_ns: int, policy: Policy
 ) -> Plan:
-    """The plan with the sizes that people have ordered of running jobs, and cores lent before."""
+    """Return the plan with sizes set by users for running jobs, and with lent cores returned."""
     placed = state.placed()
     ordered = any(job.size_asked for job in placed)
     lent = any(may_lack_cores(job, policy) for job in placed)
@@ -96,10 +101,10 @@ def _beside_the_policy(
 
 
 def news_of(plan: Plan, state: State) -> Plan:
-    """A plan without jobs that wait for the reason they wait for already or run on as they do.
+    """Return a plan without the jobs that keep their allocation or their reason to wait.
 
-    The core takes it as it would take the whole: who is not named keeps what it has. A job that
-    was accepted and has no process yet is always named, as it may still go elsewhere.
+    The core treats it like the full plan: unnamed jobs keep their resources. An accepted job
+    without a process is always named, because it may still move.
     """
     jobs = state.jobs
     return replace(
@@ -123,7 +128,7 @@ def news_of(plan: Plan, state: State) -> Plan:
 
 
 def _start_is_news(job: Job, waiting: Waiting) -> bool:
-    """Whether a job is expected, or promised, to start at another time or elsewhere."""
+    """Whether the expected or planned start of a job has changed in time or nodes."""
     told, promise = job.promise, waiting.promise
     if (told and told.nodes) != (promise and promise.nodes):
         return True
@@ -131,8 +136,12 @@ def _start_is_news(job: Job, waiting: Waiting) -> bool:
     return bool(before_ns) != bool(start_ns) or abs(before_ns - start_ns) > START_NEWS_NS
 
 
+async def _nothing(_policy: Policy) -> None:
+    """Load nothing."""
+
+
 class Planner:
-    """Performs `Solve` actions, one at a time (the core asks for no second one meanwhile)."""
+    """Performs `Solve` actions one at a time. The core requests no second one meanwhile."""
 
     def __init__(
         self,
@@ -142,44 +151,59 @@ class Planner:
         residual: Callable[[], Mapping[NodeId, CpuSet]],
         post: Callable[[ev.Event], None],
         deadline_s: float,
+        load: Callable[[Policy], Awaitable[object]] = _nothing,
     ) -> None:
+        """``load``: makes a policy ready in the worker before it is used."""
         self.policy = policy
+        self._load = load
         self._feed = feed
         self._now_ns = now_ns
         self._residual = residual
         self._post = post
         self._deadline_s = deadline_s
         self.placing: Callable[[], Placing | None] = lambda: None
-        """How whole nodes are chosen, if not in their order."""
+        """Choice of whole nodes, if not in their order."""
+        self.planned: Callable[[PlanningRound], None] = lambda _: None
+        """Called with the record of each round."""
         self._task: asyncio.Task[None] | None = None
 
     def perform(self, action: act.Action) -> None:
-        """Starts a planning round."""
+        """Start a planning round."""
         assert isinstance(action, act.Solve)
         self._task = asyncio.create_task(self._round(action.round))
 
+    async def change(self, policy: Policy) -> None:
+        """Plan with this policy from now on, and soon. A round in progress is completed before."""
+        await self._load(policy)
+        self.policy = policy
+        self._post(configuration.PolicyChanged(name=policy.name))
+
     async def close(self) -> None:
-        """Gives a round under way up."""
+        """Cancel the round in progress."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
 
     async def _round(self, number: int) -> None:
         started_ns = time.monotonic_ns()
-        # A reload may put another one in its place meanwhile.
-        first = self.policy
-        policy: Policy | None = first
-        reason = ""
-        while policy is not None:
+        # A reload may replace the policy meanwhile.
+        failures: list[str] = []
+        for policy in chain(self.policy):
             result = await self._ask(policy)
             if isinstance(result, Success):
                 took_ns = time.monotonic_ns() - started_ns
-                self._done(number, result.value, took_ns, fell_back=policy is not first)
+                planner = policy.name if failures else ""
+                self._done(number, result.value, took_ns, failures, planner)
                 return
-            reason = result.reason if isinstance(result, Crashed) else "no answer in time"
-            details = result.details if isinstance(result, Crashed) else ""
+            if isinstance(result, Crashed):
+                reason, details = result.reason, result.details
+                # Users read only the kind of the failure; the rest may name jobs and files.
+                told = f"failed ({reason.partition(':')[0]})"
+            else:
+                reason = told = f"gave no answer within {self._deadline_s:g} s"
+                details = ""
             log.warning("%s\n%s", line("policy_failed", policy=policy.name, reason=reason), details)
-            policy = policy.fallback()
+            failures.append(f"{'its fallback' if failures else 'policy'} {policy.name} {told}")
         elapsed_ns = time.monotonic_ns() - started_ns
         record = PlanningRound(
             number=number,
@@ -189,9 +213,14 @@ class Planner:
             jobs=0,
             solve_ns=elapsed_ns,
         )
-        self._post(ev.PlanFailed(round=record, reason=reason))
+        self.planned(record)
+        self._post(ev.PlanFailed(round=record, reason="; ".join(failures)))
 
     async def _ask(self, policy: Policy) -> CallResult:
+        # This deadline is for the policy. The start of a process has a separate deadline.
+        started = await self._feed.started()
+        if not isinstance(started, Success):
+            return started
         return await self._feed.ask(
             propose,
             lambda _anew: (policy, self._now_ns(), self._beside(), self._deadline_s),
@@ -201,9 +230,18 @@ class Planner:
     def _beside(self) -> Beside:
         return Beside(residual=self._residual(), placing=self.placing())
 
-    def _done(self, number: int, proposal: Proposal, elapsed_ns: int, *, fell_back: bool) -> None:
+    def _done(
+        self,
+        number: int,
+        proposal: Proposal,
+        elapsed_ns: int,
+        failures: Sequence[str],
+        fallback: str,
+    ) -> None:
+        """Post a plan. ``fallback``: the policy that made it after a failure."""
         plan = proposal.plan
-        outcome = f"fallback {plan.outcome}" if fell_back else plan.outcome
+        outcome = f"fallback {plan.outcome}" if failures else plan.outcome
+        told = [*failures, f"{fallback} plans in its place"] if failures else []
         record = PlanningRound(
             number=number,
             policy=self.policy.name,
@@ -213,6 +251,7 @@ class Planner:
             solve_ns=elapsed_ns,
             objective=plan.objective,
             bound=plan.bound,
+            failure="; ".join(told),
         )
         log.info(
             "event=round number=%d policy=%s solver=%s outcome=%s jobs=%d assigned=%d "
@@ -229,4 +268,5 @@ class Planner:
             proposal.budget_uw / 1e6,
             proposal.spendable_uw / 1e6,
         )
+        self.planned(record)
         self._post(ev.PlanProposed(plan=plan, round=record))

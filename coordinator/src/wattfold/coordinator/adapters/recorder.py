@@ -1,7 +1,8 @@
-"""Writes what happens to a file, one JSON line each, for figures and later study.
+"""Record of a run in a file of JSON lines, for figures and later analysis.
 
-Every change of the ledger and of the cores held, and every telemetry message: time, budget,
-committed and measured power (W), and who holds which cores of which node.
+A line is written for every change of the ledger or of the cores held, and for every telemetry
+message. It contains the time, the budget, the committed and measured power (W), and the owners of
+the cores of each node.
 """
 
 from __future__ import annotations
@@ -15,16 +16,16 @@ from typing import IO
 
 from wattfold.contract.log_text import line
 from wattfold.coordinator.adapters.clock import Clock
-from wattfold.coordinator.adapters.observations import Observations
-from wattfold.coordinator.core.state import State
+from wattfold.coordinator.adapters.learning.observations import Observations
+from wattfold.coordinator.core.state.state import State
 
 log = logging.getLogger("wattfold.coordinator")
 
 
 class Recorder:
-    """Appends to a file; the same picture is not written twice.
+    """Appends to a file. The same record is not written twice.
 
-    A line that the disk does not take is left out: a record is no reason to stop deciding.
+    A line that cannot be written is left out, because a record must not stop the coordinator.
     """
 
     def __init__(self, path: Path, clock: Clock, seen: Observations) -> None:
@@ -35,7 +36,7 @@ class Recorder:
         self._last: dict[str, object] = {}
 
     def note(self, state: State) -> None:
-        """Writes a line if anything changed."""
+        """Write a line if anything changed."""
         ledger = state.ledger
         picture: dict[str, object] = {
             "budget_w": ledger.budget_uw / 1e6,
@@ -59,7 +60,7 @@ class Recorder:
         try:
             end = os.fstat(self._file.fileno()).st_size
             if self._file.write(data) != len(data):
-                self._file.truncate(end)  # Half a line would spoil the next one.
+                self._file.truncate(end)  # Half a line would spoil the next line.
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
             self._failing = False
         except OSError as error:
@@ -69,5 +70,5 @@ class Recorder:
             self._failing = True
 
     def close(self) -> None:
-        """Ends the file."""
+        """Close the file."""
         self._file.close()

@@ -1,10 +1,9 @@
-"""The coordinator at work: one task owns the core; adapters post events and carry out actions.
+"""Event loop of the coordinator: one task owns the core, adapters post events and run actions.
 
-An event is journalled, then handled, then its actions are started. Several that wait together are
-written in one transaction, before anything is done that a restarted coordinator must know of: a
-raised cap it had forgotten would break the budget. A caller that must know its event is safe
-(`request`) waits for that transaction; if the disk does not take it, the event is withdrawn and
-the caller told.
+An event is stored in the journal, then handled, then its actions are started. Waiting events are
+written in one transaction. It is on disk before any action that a restarted coordinator must know
+of: a raised cap that it had lost would break the budget. A caller of `request` waits for this
+transaction. If the write fails, the event is withdrawn and the caller gets an error.
 """
 
 from __future__ import annotations
@@ -16,41 +15,54 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from wattfold.contract.ids import Epoch, JobId
+from wattfold.contract.ids import Epoch, JobId, NodeId
 from wattfold.contract.log_text import line
 from wattfold.coordinator.adapters import asking, event_log
-from wattfold.coordinator.adapters.audit_trail import AuditEntry, AuditFilter
 from wattfold.coordinator.adapters.clock import Clock
-from wattfold.coordinator.adapters.journal import Journal, JournalError
-from wattfold.coordinator.adapters.launch_data import LaunchData, may_start
-from wattfold.coordinator.core import actions as act
-from wattfold.coordinator.core import events as ev
-from wattfold.coordinator.core import reports
-from wattfold.coordinator.core.changes import Changes
+from wattfold.coordinator.adapters.journal import replaying, unwritten
+from wattfold.coordinator.adapters.journal.audit_trail import AuditEntry, AuditFilter
+from wattfold.coordinator.adapters.journal.journal import Entry, Journal, JournalError
+from wattfold.coordinator.adapters.journal.launch_data import LaunchData, may_start
+from wattfold.coordinator.adapters.journal.replaying import Fault
+from wattfold.coordinator.adapters.log_throttle import LogThrottle
 from wattfold.coordinator.core.machine import CoordinatorCore
-from wattfold.coordinator.core.state import InvariantError
+from wattfold.coordinator.core.model import actions as act
+from wattfold.coordinator.core.model import events as ev
+from wattfold.coordinator.core.model import reports
+from wattfold.coordinator.core.state.changes import Changes
 
 log = logging.getLogger("wattfold.coordinator")
 
 BATCH_MAX = 64
-"""Events of one transaction, and between two turns of everybody else: some 10 ms."""
+"""Maximum number of events per transaction and per turn of this task: about 10 ms."""
 QUEUE_MAX = 100_000
 CHECKPOINT_EVERY = 20_000
 CHECKPOINT_RETRY = 1_000
 UNWRITTEN_MAX = 1_000
 RECORDER_LENGTH = 500
 NOTE_WITHIN_S = 0.05
+MOVE_WITHIN_S = 5.0
+"""Maximum time until committed data have moved from the log into the journal file."""
 SCRUB_WITHIN_S = 5.0
-"""After that a dropped environment is gone from the files as well, unless a backup reads them."""
-HARMLESS = (act.RenewLease, act.Solve, act.WakeAt)
-"""Actions that a coordinator need not know of after a crash: a restart allows for them."""
+"""Maximum time until a deleted environment is gone from the files, unless a backup reads them."""
 
 
 class Performer(Protocol):
     """Carries out one kind of actions (commands to agents, planning)."""
 
     def perform(self, action: act.Action) -> None:
-        """Starts an action and returns at once; its outcome comes back as an event."""
+        """Start an action and return immediately. Its outcome arrives as an event."""
+
+
+class WithdrawnError(Exception):
+    """The event of a request could not be handled. It was set aside, and nothing has changed."""
+
+    def __init__(self, number: int, reason: str) -> None:
+        super().__init__(
+            f"withdrawn, and nothing has changed: a defect of the coordinator ({reason}) keeps it "
+            f"from being carried out; an operator can look at event {number} with "
+            "`wattfold-coordinator journal show`"
+        )
 
 
 @dataclass(slots=True)
@@ -62,11 +74,11 @@ class _Item:
 
 
 class Service:
-    """Owns the core.
+    """Owner of the core.
 
-    After each batch of events ``followers`` are told what has changed, and then ``listeners`` that
-    something may have. What they do takes the time of leases: a follower looks at what it was
-    named and at nothing else, a listener at no job at all.
+    After each batch of events, ``followers`` receive the changes, then ``listeners`` are called.
+    Their time is taken from the renewal of leases. So a follower examines only the named jobs and
+    nodes, and a listener examines no jobs.
     """
 
     def __init__(self, core: CoordinatorCore, journal: Journal, clock: Clock) -> None:
@@ -81,47 +93,59 @@ class Service:
         self._wake: asyncio.TimerHandle | None = None
         self._tidying: asyncio.TimerHandle | None = None
         self._since_checkpoint = 0
-        self._late = False
         self._changes = Changes()
+        self._failures = LogThrottle(log.error)
+        """Throttled, because every event fails on a full disk."""
         self.begin_checkpoint: Callable[[], None] = self._checkpoint_here
-        """Called every `CHECKPOINT_EVERY` events; a large state is written beside the loop."""
+        """Called every `CHECKPOINT_EVERY` events. A large state is written outside the loop."""
+        self.contact_anew: Callable[[NodeId], None] = lambda _: None
+        """Called for a node after a report of it was set aside."""
+        self._owed: list[ev.Event] = []
+        self.begin_move: Callable[[], None] = journal.move
+        """Moves the log of the journal into its file. It takes as long as a sync of the disk."""
 
     def post(self, event: ev.Event) -> None:
-        """Hands an event in; from the event loop's thread only."""
+        """Queue an event. Call it only from the event loop's thread."""
         self._queue.put_nowait(_Item(event, None))
 
     async def request(self, event: ev.Event, launch: LaunchData | None = None) -> None:
-        """Hands an event in and waits until it is on disk and handled. Raises JournalError."""
+        """Queue an event and wait until it is on disk and handled.
+
+        Raises JournalError, and WithdrawnError if it cannot be handled. Nothing has changed in
+        these cases.
+        """
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         await self._queue.put(_Item(event, done, launch, asking.entry_for(event)))
         try:
             await done
-        except JournalError:
+        except (JournalError, WithdrawnError):
             asking.not_stored()
             raise
 
     def note(self, entry: AuditEntry) -> None:
-        """Has a request stored that led to no event, within a moment."""
+        """Store a request that caused no event, within `NOTE_WITHIN_S`."""
         self._journal.note(entry)
         self._tidy_in(NOTE_WITHIN_S)
 
     def launch_data(self, job_id: JobId) -> LaunchData | None:
-        """What the start of a job needs; None once it was dropped. Raises JournalError."""
+        """Return the launch data of a job; None = deleted. Raises JournalError."""
         return self._journal.launch_data(job_id)
 
     def audit(self, wanted: AuditFilter) -> list[AuditEntry]:
-        """Requests of the past. Raises JournalError."""
+        """Return stored requests. Raises JournalError."""
         return self._journal.audit(wanted)
 
     async def run(self) -> None:
-        """Handles events until cancelled."""
+        """Handle events until cancelled."""
         while True:
             batch = [await self._queue.get()]
             while len(batch) < BATCH_MAX and not self._queue.empty():
                 batch.append(self._queue.get_nowait())
             self._take(batch)
+            if self._journal.unmoved:
+                self._tidy_in(MOVE_WITHIN_S)
             self._tell()
-            # The queue may be full of events all the time; others have to get their turn as well.
+            # Other tasks must get their turn even if the queue is always full.
             await asyncio.sleep(0)
 
     def _tell(self) -> None:
@@ -137,28 +161,51 @@ class Service:
         command_timeout_ns: int,
         then: Sequence[ev.Event] = (),
         first_epoch: int = 1,
+        before: Sequence[ev.Event] = (),
+        held: Sequence[NodeId] = (),
+        held_ns: int = 0,
+        calendar_step_ns: int = 0,
+        instance: str = "",
     ) -> None:
-        """Begins a new generation; call once, before `run` and before there are performers.
+        """Begin a new epoch. Call it once, before `run` and before there are performers.
 
-        Nothing is in reach yet, so the only actions are wake-ups and a first planning round, which
-        the first contact asks for again.
+        The events in ``before`` are handled before the event of the epoch, those in ``then`` after
+        it. No node is reachable yet, so the only actions are wake-ups and a first planning round.
+        The first contact requests this round again. ``held``: nodes whose leases are renewed until
+        then.
         """
+        for earlier in before:
+            # Its actions are void, because the nodes in the state are not reachable now. It gets
+            # the time before a gap, so that no time limit counts time that only a calendar shows.
+            item, now_ns = _Item(earlier, None), self.clock.now_ns() - max(self.clock.gap_ns, 0)
+            self._handle(self._append(item, now_ns), now_ns, item)
         epoch = Epoch(max(self.core.state.epoch + 1, first_epoch))
         event = ev.CoordinatorStarted(
             epoch=epoch,
             lease_ns=lease_ns,
             command_timeout_ns=command_timeout_ns,
+            held=tuple(held),
+            held_ns=held_ns,
+            calendar_step_ns=calendar_step_ns,
+            gap_ns=self.clock.gap_ns,
+            doubted=self._doubted(),
+            instance=instance,
         )
         self._take([_Item(item, None) for item in (event, *then)])
         self._journal.commit()
 
+    def _doubted(self) -> tuple[NodeId, ...]:
+        """Return the nodes with reports that are missing in the state, so they may hold more."""
+        told = [replaying.reporter(entry.event) for entry in self._journal.aside()]
+        return tuple(dict.fromkeys(node_id for node_id in told if node_id is not None))
+
     def checkpoint(self) -> None:
-        """Stores the state, so that the next start need not replay."""
+        """Store the state, so that the next start need not replay."""
         self._journal.checkpoint(self.core.state, self.clock.now_ns())
         self._since_checkpoint = 0
 
     def _take(self, batch: list[_Item]) -> None:
-        """Journals, handles, then acts. A batch in which somebody waits is synced first."""
+        """Store a batch, handle it, then act. A batch with a waiting caller is synced first."""
         for part in _parts(batch):
             self._take_part(part)
         if self._since_checkpoint >= CHECKPOINT_EVERY:
@@ -170,12 +217,23 @@ class Service:
         for item in part:
             now_ns = self.clock.now_ns()
             if isinstance(item.event, ev.PlanProposed):
-                item.event = self.core.judged(item.event, now_ns)
+                item.event = self._judged(item.event, now_ns)
             numbered.append((self._append(item, now_ns), now_ns, item))
         numbered = self._sync(numbered)
         for number, now_ns, item in numbered:
             self._act(self._handle(number, now_ns, item))
         self._since_checkpoint += len(numbered)
+        if self._owed:
+            # Replacements of events that were set aside, stored after the whole part.
+            owed, self._owed = self._owed, []
+            self._take_part([_Item(event, None) for event in owed])
+
+    def _judged(self, event: ev.PlanProposed, now_ns: int) -> ev.PlanAccepted | ev.PlanFailed:
+        try:
+            return self.core.judged(event, now_ns)
+        except Exception as error:
+            log.exception(line("plan_not_judged", round=event.round.number))
+            return ev.PlanFailed(round=event.round, reason=f"not judged: {error!r}")
 
     def _append(self, item: _Item, now_ns: int) -> int:
         return self._journal.append(item.event, now_ns, item.launch, item.asked)
@@ -196,7 +254,7 @@ class Service:
         try:
             self._journal.commit()
         except JournalError as error:
-            log.error(line("journal_write_failed", reason=error))
+            self._failures.tell("journal_write_failed", reason=error)
             return self._refuse(numbered, error)
         return numbered
 
@@ -205,7 +263,7 @@ class Service:
         numbered: list[tuple[int, int, _Item]],
         error: JournalError,
     ) -> list[tuple[int, int, _Item]]:
-        """Takes back what somebody waits for; facts of the nodes stay, to be written later."""
+        """Withdraw events with a waiting caller. Reports of nodes stay and are written later."""
         kept = [entry for entry in numbered if entry[2].done is None]
         for number, _, _ in reversed(numbered):
             self._journal.withdraw(number)
@@ -219,28 +277,58 @@ class Service:
         budget_uw = self.core.state.ledger.budget_uw
         try:
             actions = self.core.handle(item.event, now_ns, f"e{number}")
-        except InvariantError:
-            told = line("invariant_broken", number=number)
-            log.critical("%s last_events:\n%s", told, self.recorded())
-            raise
+        except Exception as error:
+            told = line("event_not_handled", number=number, kind=type(item.event).__name__)
+            log.critical("%s last_events:\n%s", told, self.recorded(), exc_info=error)
+            entry = Entry(number=number, time_ns=now_ns, event=item.event, asked=item.asked)
+            self._withdraw(Fault(entry=entry, error=error), item)
+            return []
         self._changes.add(self.core.state, item.event, self.core.touched, actions)
         if item.done is not None and not item.done.done():
             item.done.set_result(None)
-        self._watch_deadline(now_ns)
         event_log.tell(item.event, self.core.state, now_ns, f"e{number}", budget_uw)
         self._drop_launch_data()
         return actions
 
+    def _withdraw(self, fault: Fault, item: _Item) -> None:
+        """Set aside an event that cannot be handled, and continue with the state before it.
+
+        A request is refused. A report of a node cannot be refused: contact with the node starts
+        again, and until then the node is charged with its maximum. Raises the error if the fault is
+        not in this event.
+        """
+        number, event = fault.entry.number, fault.entry.event
+        try:
+            self._journal.commit()
+            core = replaying.sound_before(self._journal, self.core.state.settings, fault)
+            replaying.set_aside(self._journal, fault)
+        except JournalError as error:
+            log.critical(line("event_not_set_aside", number=number, reason=error))
+            raise fault.error from error
+        self.core.continue_with(core.state)
+        self._changes = Changes(everything=True)
+        self._since_checkpoint = max(self._since_checkpoint, CHECKPOINT_EVERY)
+        if item.done is not None and not item.done.done():
+            item.done.set_exception(WithdrawnError(number, fault.reason))
+        reason = f"event {number} of it could not be handled: {fault.reason}"
+        node_id = replaying.reporter(event)
+        if node_id is not None:
+            self._owed.append(reports.ReportSetAside(node_id=node_id, reason=reason))
+            self.contact_anew(node_id)
+        elif isinstance(event, ev.PlanAccepted):
+            self._owed.append(ev.PlanFailed(round=event.round, reason=reason))
+
     def _drop_launch_data(self) -> None:
-        """Environments go when their job will not be started again, from the log file soon."""
-        jobs = self.core.state.jobs
-        gone = [job_id for job_id in self.core.state.index.news if not may_start(jobs[job_id])]
+        """Delete environments of jobs that will not start again, soon also from the log file."""
+        jobs, index = self.core.state.jobs, self.core.state.index
+        gone = [job_id for job_id in index.news if not may_start(jobs[job_id])]
+        gone += index.forgotten
         if gone:
             self._journal.drop_launch_data(gone)
             self._tidy_in(SCRUB_WITHIN_S)
 
     def _tidy_in(self, delay_s: float) -> None:
-        """Has what is pending written and what was dropped scrubbed, at the latest by then."""
+        """Write pending entries and move the log within this time."""
         loop = asyncio.get_running_loop()
         if self._tidying is not None and self._tidying.when() <= loop.time() + delay_s:
             return
@@ -252,58 +340,35 @@ class Service:
         self._tidying = None
         try:
             self._journal.commit()
-            self._journal.scrub()
+            self.begin_move()
         except JournalError as error:
-            log.error(line("journal_write_failed", reason=error))
+            self._failures.tell("journal_write_failed", reason=error)
             self._tidy_in(SCRUB_WITHIN_S)
 
-    def _watch_deadline(self, now_ns: int) -> None:
-        """Says, once, when a lowered budget is not kept by its deadline: some node disobeys."""
-        ledger = self.core.state.ledger
-        late = 0 < ledger.over_deadline_ns <= now_ns
-        if late and not self._late:
-            log.error(
-                line(
-                    "budget_late",
-                    budget_w=f"{ledger.budget_uw / 1e6:.1f}",
-                    committed_w=f"{ledger.committed_uw / 1e6:.1f}",
-                    reason="a node does not confirm its caps",
-                )
-            )
-        self._late = late
-
     def _act(self, actions: list[act.Action]) -> None:
-        """Carries actions out, once what led to them is on disk.
+        """Carry out actions after their causes are on disk.
 
-        While the disk does not take it, nothing is done that a restart must know of: no cap is
-        raised and no job started (both are tried again), and no agent forgets a process.
+        If the write fails, no action runs that a restart must know of: no cap is raised, no job is
+        started (both are retried), and no agent forgets a process.
         """
-        if not (self._journal.pending and any(not isinstance(a, HARMLESS) for a in actions)):
-            written = True
-        else:
-            written = self._commit()
+        needed = any(not isinstance(action, unwritten.HARMLESS) for action in actions)
+        written = self._commit() if needed and self._journal.pending else True
         for action in actions:
-            if written or self._harmless_unwritten(action):
+            if written or unwritten.harmless(self.core.state, action):
                 self._perform(action)
             elif isinstance(action, act.Launch | act.SetCaps | act.Leave):
-                self.post(_put_off(action))
+                self.post(unwritten.put_off(action))
 
     def _commit(self) -> bool:
         try:
             self._journal.commit()
         except JournalError as error:
-            log.error(line("journal_write_failed", reason=error))
+            self._failures.tell("journal_write_failed", reason=error)
             return False
         return True
 
-    def _harmless_unwritten(self, action: act.Action) -> bool:
-        if isinstance(action, act.SetCaps):
-            zones = self.core.state.ledger.accounts[action.node_id].zones
-            return all(cap_uw <= zones[name].confirmed_uw for name, cap_uw in action.caps)
-        return not isinstance(action, act.Launch | act.ForgetProcess | act.Leave)
-
     def recorded(self) -> str:
-        """The last events, for a defect report."""
+        """Return the last events, for a defect report."""
         return "\n".join(self._recorder)
 
     def _perform(self, action: act.Action) -> None:
@@ -321,46 +386,10 @@ class Service:
 
 
 def _parts(batch: list[_Item]) -> list[list[_Item]]:
-    """A plan is judged when all before it was handled, so it begins a part of its own."""
+    """Split a batch so that each plan begins a part: it is judged after all earlier events."""
     parts: list[list[_Item]] = []
     for item in batch:
         if not parts or isinstance(item.event, ev.PlanProposed):
             parts.append([])
         parts[-1].append(item)
     return parts
-
-
-def _put_off(action: act.Launch | act.SetCaps | act.Leave) -> ev.Event:
-    reason = "the journal cannot be written"
-    if isinstance(action, act.Leave):
-        return reports.LeaveFailed(
-            node_id=action.node_id, request_id=action.request_id, reason=reason, refused=True
-        )
-    if isinstance(action, act.SetCaps):
-        return reports.CapsUnconfirmed(
-            node_id=action.node_id,
-            request_id=action.request_id,
-            reason=reason,
-        )
-    return reports.LaunchFailed(
-        node_id=action.node_id,
-        job_id=action.job_id,
-        reason=reason,
-        permanent=False,
-        attempt=action.attempt,
-    )
-
-
-def replay(journal: Journal, core: CoordinatorCore) -> int:
-    """Brings a core back from its journal. Returns the number of events replayed."""
-    state = journal.load_state()
-    if state is not None:
-        settings = core.state.settings
-        core.state = state
-        core.state.settings = settings
-    count = 0
-    for entry in journal.events():
-        core.handle(entry.event, entry.time_ns, f"e{entry.number}")
-        count += 1
-    journal.keep_launch_data([job_id for job_id, job in core.state.jobs.items() if may_start(job)])
-    return count

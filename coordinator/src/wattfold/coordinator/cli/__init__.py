@@ -1,1 +1,1 @@
-"""The `wattfold` command: what people type."""
+"""The `wattfold` command for users and operators."""

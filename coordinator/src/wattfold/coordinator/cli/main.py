@@ -1,11 +1,13 @@
-"""Entry point of `wattfold`: global options, the commands, and how an expected failure ends.
+"""Entry point of `wattfold`: global options, the commands, and the end of expected failures.
 
-The commands are in files of their own, one a group, and are only imported when they are run, so
-that the command is quick to start.
+Each group of commands has its own files. They are imported only when they run, so that the command
+starts quickly.
 """
 
 from __future__ import annotations
 
+import difflib
+import io
 import os
 import sys
 from collections.abc import Mapping, MutableMapping, Sequence
@@ -22,20 +24,27 @@ from wattfold.coordinator.cli.shared.session import Session
 
 
 class RootCommand(LazyGroup):
-    """Loads commands when needed and ends expected failures with one line and their exit code."""
+    """Root command that loads commands when needed and ends expected failures with one line."""
 
     COMMANDS: ClassVar[Mapping[str, str]] = {
         "submit": "jobs.submit:submit",
+        "run": "jobs.run:run",
         "queue": "jobs.jobs:queue",
         "show": "jobs.jobs:show",
         "explain": "jobs.jobs:explain",
+        "history": "history.history:history",
+        "report": "history.report:report",
+        "logs": "jobs.logs:logs",
         "cancel": "jobs.control:cancel",
         "hold": "jobs.control:hold",
         "release": "jobs.control:release",
+        "wait": "jobs.wait_command:wait",
         "requeue": "jobs.attempts:requeue",
+        "modify": "jobs.modify:modify",
         "resize": "jobs.attempts:resize",
         "suspend": "jobs.attempts:suspend",
         "resume": "jobs.attempts:resume",
+        "signal": "jobs.signals:signal",
         "nodes": "site.nodes:nodes",
         "queues": "site.queues:queues",
         "reserve": "site.reserve:reserve",
@@ -43,6 +52,7 @@ class RootCommand(LazyGroup):
         "node": "site.node:node",
         "power": "site.power:power",
         "budget": "site.budget:budget",
+        "reload": "site.reload:reload",
         "watch": "site.watch:watch",
         "profile": "profiles.profile_group:profile",
         "audit": "site.audit:audit",
@@ -74,7 +84,7 @@ class RootCommand(LazyGroup):
         standalone_mode: bool = True,  # noqa: ARG002
         **extra: Any,
     ) -> NoReturn:
-        """Runs the command and exits; `standalone_mode` is click's and makes no difference."""
+        """Run the command and exit; `standalone_mode` is click's and has no effect."""
         try:
             code = super().main(
                 args, prog_name or "wattfold", complete_var, standalone_mode=False, **extra
@@ -85,13 +95,27 @@ class RootCommand(LazyGroup):
             click.echo(error.format_message(), err=True)
             sys.exit(ExitCode.USAGE)
         except click.UsageError as error:
+            if isinstance(error, click.NoSuchOption):
+                error = _with_close_names(error)
             hint = f"; see `{error.ctx.command_path} --help`" if error.ctx else ""
             _fail(_one_line(error.format_message()).rstrip(".") + hint, ExitCode.USAGE)
         except click.ClickException as error:
             _fail(_one_line(error.format_message()), ExitCode.REFUSED)
         except CliError as error:
             _fail(_one_line(str(error)), error.exit_code)
+        except UnicodeEncodeError as error:
+            # Names of jobs, nodes and queues are sent as UTF-8 text.
+            _fail(f"{error.object!r} is not UTF-8 text", ExitCode.USAGE)
         sys.exit(code if isinstance(code, int) else ExitCode.OK)
+
+
+def _with_close_names(error: click.NoSuchOption) -> click.NoSuchOption:
+    """Return the same error, with suggestions of only very similar options.
+
+    The limit of click (0.6) suggests --idempotency-key for --dependency.
+    """
+    close = difflib.get_close_matches(error.option_name, error.possibilities or (), cutoff=0.75)
+    return click.NoSuchOption(error.option_name, possibilities=close, ctx=error.ctx)
 
 
 def _one_line(text: str) -> str:
@@ -104,12 +128,12 @@ def _fail(message: str, code: ExitCode) -> NoReturn:
 
 
 def _discard_output() -> None:
-    """Keeps the interpreter from flushing into the closed pipe once more when it ends."""
+    """Prevent the interpreter from flushing into the closed pipe once more at its end."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 
 
 def _version() -> str:
-    import importlib.metadata  # It takes its time to load.
+    import importlib.metadata  # It loads slowly.
 
     try:
         return importlib.metadata.version("wattfold")
@@ -129,7 +153,8 @@ ADDRESS = Parsed("address", checked_address)
 @click.group(
     cls=RootCommand,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-    epilog="Exit codes: 0 done, 1 refused or job failed, 2 usage, 3 no coordinator, 4 no such job.",
+    epilog="Exit codes: 0 done, 1 refused or job failed, 2 usage, 3 no coordinator, 4 no such job, "
+    "6 coordinator busy, 7 no access to its socket, 8 unknown host, 9 timed out, 10 other server.",
 )
 @click.option(
     "--coordinator",
@@ -176,10 +201,14 @@ def cli(
 
 
 def main(argv: Sequence[str] | None = None) -> NoReturn:
-    """Runs `wattfold` with these arguments (default: those of the process) and exits."""
+    """Run `wattfold` with these arguments (default: those of the process) and exit."""
     environment: MutableMapping[str, str] = os.environ
-    # gRPC's C core writes connection failures to stderr by itself; the command words them better.
+    # gRPC's C core writes connection failures to stderr by itself; the command describes them
+    # better.
     environment.setdefault("GRPC_VERBOSITY", "NONE")
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # Characters outside the encoding of the terminal are shown as in \u7c73.
+        sys.stdout.reconfigure(errors="backslashreplace")
     cli.main(args=list(argv) if argv is not None else None)
 
 

@@ -1,8 +1,8 @@
-"""The plan applier: checks a plan against the newest state and takes what still holds.
+"""Check a plan against the current state and accept the parts that still hold.
 
-A policy planned on a snapshot; since then jobs may have ended, nodes fallen silent, the budget
-changed. Running jobs come first, then starts in the order of the plan. A part that no longer holds
-is left out with a reason; nothing of it is mended here, the next round plans anew.
+A policy plans on a snapshot. Meanwhile jobs may have ended, nodes may have fallen silent or the
+budget may have changed. Running jobs are checked first, then starts in the order of the plan. A
+part that no longer holds is refused with a reason; the next round plans for it again.
 """
 
 from __future__ import annotations
@@ -12,22 +12,29 @@ from dataclasses import dataclass, replace
 
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import JobId, NodeId
-from wattfold.coordinator.core import preemption, reach
-from wattfold.coordinator.core.amounts import gpus_text, memory_text
-from wattfold.coordinator.core.blocked import blocked_amounts
-from wattfold.coordinator.core.charge import assigned_on_uw
-from wattfold.coordinator.core.following import firm, immovable, restarts
-from wattfold.coordinator.core.job import KEEPS_STATES, Assignment, Job, JobState, Share, SizeUnit
-from wattfold.coordinator.core.job_units import misshapen
-from wattfold.coordinator.core.plan import Plan, Preemption, Refusal
-from wattfold.coordinator.core.reservation import Windows
-from wattfold.coordinator.core.snapshot import without_jobs
-from wattfold.coordinator.core.state import State
+from wattfold.coordinator.core.model.amounts import gpus_text, memory_text
+from wattfold.coordinator.core.model.job import (
+    KEEPS_STATES,
+    Assignment,
+    Job,
+    JobState,
+    Share,
+    SizeUnit,
+)
+from wattfold.coordinator.core.model.job_units import misshapen
+from wattfold.coordinator.core.model.plan import Plan, Preemption, Refusal
+from wattfold.coordinator.core.model.reservation import Windows
+from wattfold.coordinator.core.power.charge import assigned_on_uw
+from wattfold.coordinator.core.rules import preemption, reach
+from wattfold.coordinator.core.rules.restart_target import firm, immovable, restarts
+from wattfold.coordinator.core.rules.snapshot import without_jobs
+from wattfold.coordinator.core.state.blocked import blocked_amounts
+from wattfold.coordinator.core.state.state import State
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Accepted:
-    """The parts of a plan that were taken, and the others."""
+    """The accepted parts of a plan, and the refusals with their reasons."""
 
     changes: tuple[Assignment, ...]
     starts: tuple[Assignment, ...]
@@ -36,18 +43,18 @@ class Accepted:
 
 
 def accept(plan: Plan, state: State, now_ns: int) -> Accepted:
-    """Splits a plan into what can be made real now and what cannot."""
+    """Split a plan into accepted and refused parts."""
     refusals: dict[JobId, str] = {}
     changes: list[Assignment] = []
     starts: list[Assignment] = []
-    strays = state.strays()
+    strays = state.stray_jobs()
     windows = Windows(state.reservations.values())
     for assignment in plan.assignments:
         job = state.jobs.get(assignment.job_id)
         if job is not None and firm(state, job):
-            continue  # It has what it waits for; the plan need not say so.
+            continue  # The job has what it waits for. The plan need not mention it.
         if job is not None and job.spec.levels:
-            # Whatever the policy knows of them.
+            # Levels that the job requested override those of the policy.
             levels = assignment.levels.under(job.spec.levels)
             assignment = replace(assignment, levels=levels)
         reason = _individual(assignment, job, state) or _reserved(assignment, job, windows, now_ns)
@@ -77,7 +84,7 @@ def accept(plan: Plan, state: State, now_ns: int) -> Accepted:
 
 
 def _preemptions(plan: Plan, state: State, refusals: dict[JobId, str]) -> list[Preemption]:
-    """Those of a plan that still hold, each job once."""
+    """Return the preemptions of a plan that still hold, each job once."""
     good: dict[JobId, Preemption] = {}
     for one in plan.preemptions:
         reason = preemption.refusal(state, one)
@@ -89,7 +96,7 @@ def _preemptions(plan: Plan, state: State, refusals: dict[JobId, str]) -> list[P
 
 
 class _Claims:
-    """Cores, memory and GPUs given away so far, node by node."""
+    """Cores, memory and GPUs assigned so far, by node."""
 
     def __init__(self, state: State) -> None:
         self._state = state
@@ -100,7 +107,7 @@ class _Claims:
         self._gpus: dict[NodeId, frozenset[str]] = {}
 
     def _footprint(self, assignment: Assignment, share: Share) -> CpuSet:
-        """Cores nobody else may have: its own, or the whole node."""
+        """Return the cores closed to other jobs: those of the share, or the whole node."""
         asked = self._jobs[assignment.job_id].spec
         node = self._nodes[share.node_id].spec
         return node.cpus if asked.alone and node else share.cpus
@@ -114,7 +121,7 @@ class _Claims:
         return ""
 
     def shortage(self, assignment: Assignment) -> str:
-        """What a job to start would take of memory and GPUs that others have."""
+        """Describe the needed memory or GPUs that other jobs hold; empty = none."""
         for share in assignment.shares:
             node = self._nodes[share.node_id]
             if node.spec is None or not (share.memory_bytes or share.gpus):
@@ -139,14 +146,14 @@ class _Claims:
             held = self.cpus.get(share.node_id, CpuSet())
             self.cpus[share.node_id] = held | self._footprint(assignment, share)
             if ending or not (share.memory_bytes or share.gpus):
-                # Of jobs on their way out memory and GPUs are among those blocked.
+                # Memory and GPUs of ending jobs are already among the blocked amounts.
                 continue
             self._bytes[share.node_id] = self._bytes.get(share.node_id, 0) + share.memory_bytes
             self._gpus[share.node_id] = self._gpus.get(share.node_id, frozenset()) | {*share.gpus}
 
 
 def _kept(changes: Iterable[Assignment], state: State) -> list[Assignment]:
-    """Targets of jobs with processes that no accepted change replaces."""
+    """Return the targets of jobs with processes that no accepted change replaces."""
     changed = {assignment.job_id for assignment in changes}
     return [
         target
@@ -162,10 +169,10 @@ def _without_clashes(
     state: State,
     refusals: dict[JobId, str],
 ) -> list[Assignment]:
-    """Leaves out changes that need cores a kept job has, until none is left.
+    """Refuse changes that need cores of a job that keeps its target, until no clash is left.
 
-    Every change left out keeps its old cores, which may stand in the way of another one: hence
-    the repetition. It ends because the list only shrinks.
+    The job of a refused change keeps its old cores, and these may clash with another change. The
+    loop ends because the list only shrinks.
     """
     while True:
         claims = _Claims(state)
@@ -193,8 +200,8 @@ def _starts(
     now_ns: int,
     refusals: dict[JobId, str],
 ) -> list[Assignment]:
-    # Power is counted as the policy saw it: what nodes out of reach and jobs on their way out
-    # draw is reserved in the snapshot already.
+    # Power is counted as the policy saw it: the snapshot already reserves the power of unreachable
+    # nodes and of ending jobs.
     seen = without_jobs(state, now_ns)
     specs = {view.spec.node_id: view.spec for view in seen.nodes}
     left_uw, dram_cap_uw = seen.spendable_uw, state.settings.dram_cap_uw
@@ -204,7 +211,8 @@ def _starts(
         job = state.jobs[assignment.job_id]
         if job.state not in KEEPS_STATES:
             before = job.target if restarts(job, assignment) else None
-            # One that is restarted never draws both: what it has until it has ended counts on.
+            # A restarted job never draws for both targets at once. The old target counts until it
+            # ends.
             left_uw -= max(
                 assigned_on_uw(one, specs, dram_cap_uw) for one in (assignment, before) if one
             )
@@ -234,7 +242,7 @@ def _starts(
 
 
 def _individual(assignment: Assignment, job: Job | None, state: State) -> str:
-    """Why an assignment cannot be taken by itself, empty if it can."""
+    """Return why an assignment is invalid by itself, or an empty string."""
     if job is None or job.state not in (JobState.PENDING, JobState.STARTING, JobState.RUNNING):
         return "the job has ended or is ending"
     reason = (
@@ -262,9 +270,10 @@ def _individual(assignment: Assignment, job: Job | None, state: State) -> str:
 
 
 def _reserved(assignment: Assignment, job: Job | None, windows: Windows, now_ns: int) -> str:
-    """Whether a job to start would be on nodes that are kept for others, or leave its own.
+    """Return why reservations forbid a start, or an empty string.
 
-    One that is restarted is asked for the nodes that are new to it.
+    A job must not start on nodes reserved for others, or outside its own reservation. For a
+    restart, only the nodes that are new to the job are checked.
     """
     if job is None or not windows.concern(job.spec):
         return ""
@@ -276,11 +285,11 @@ def _reserved(assignment: Assignment, job: Job | None, windows: Windows, now_ns:
 
 
 def _not_for_new(assignment: Assignment, job: Job, state: State) -> str:
-    """Why a job that is restarted cannot go to nodes it is not on."""
+    """Return why a restarted job cannot move to a new node."""
     for share in assignment.shares:
         node = state.nodes[share.node_id]
         if share.node_id not in job.ranks and not node.takes_jobs:
-            return f"node {share.node_id} is {node.duty.value}"
+            return f"node {share.node_id} {node.closed}"
     return ""
 
 
@@ -289,16 +298,20 @@ def _wrong_size(assignment: Assignment, job: Job) -> str:
     asked = job.size_asked
     if asked and assignment.size not in (asked, job.target.size if job.target else asked):
         return f"size {assignment.size} differs from the size set with `wattfold resize`, {asked}"
-    if not spec.least_size <= assignment.size <= spec.size_max:
-        return f"size {assignment.size} is outside {spec.least_size}..{spec.size_max}"
+    if not spec.min_size <= assignment.size <= spec.size_max:
+        return f"size {assignment.size} is outside {spec.min_size}..{spec.size_max}"
     present = job.target.size if job.target else 0
-    if assignment.size > max(spec.greatest_size(job.wanted), present):
+    if assignment.size > max(spec.max_size(job.wanted), present):
         return f"the program requests at most {job.wanted} cores"
     return misshapen(spec, assignment.size, assignment.shares)
 
 
 def _wrong_part(assignment: Assignment, job: Job, state: State) -> str:
-    """Whether a job on whole nodes has less of one than it shares, or than its tasks need."""
+    """Return why a share of a whole-node job is too small, or an empty string.
+
+    Whole nodes and unchanged shares are valid. A job that shares no node needs whole nodes, other
+    jobs need a core for each task.
+    """
     spec = job.spec
     for share in assignment.shares if spec.unit is SizeUnit.NODES else ():
         node = state.nodes[share.node_id].spec
@@ -327,7 +340,7 @@ def _wrong_nodes(assignment: Assignment, job: Job, state: State) -> str:
         if not node.usable and (not job.target or share.cpus != job.target.on(share.node_id)):
             return f"node {share.node_id} is {node.state.value}"
         if not job.ranks and not node.takes_jobs:
-            return f"node {share.node_id} is {node.duty.value}"
+            return f"node {share.node_id} {node.closed}"
         if not share.cpus or not share.cpus <= node.spec.cpus:
             return (
                 f"cores {share.cpus} are not all part of node {share.node_id} (cores "
@@ -343,7 +356,10 @@ def _wrong_nodes(assignment: Assignment, job: Job, state: State) -> str:
 
 
 def _wrong_amounts(assignment: Assignment, job: Job, state: State) -> str:
-    """Whether every node has what the job asks for; of a running job, whether it keeps its own."""
+    """Return which requested amounts or features are wrong on a node, or an empty string.
+
+    A running job has to keep its memory and GPUs.
+    """
     spec = job.spec
     before = {s.node_id: s.beside_cores for s in job.target.shares} if job.target else {}
     for share in assignment.shares:

@@ -1,48 +1,57 @@
 """The coordinator's decision core: `handle(event, now) -> actions`.
 
-Events are past facts, actions are what to do next. All state changes happen here, in one thread,
-without waiting for anything; the same events in the same order give the same state, which is how a
-restarted coordinator comes back from its journal. The work is split by subject: `jobs` and `nodes`
-take an event into the state, `applier` checks plans, `reconcile` finds the steps that are due.
+Events are past facts; actions are the next steps. All state changes happen here, in one thread,
+without waiting. The same events in the same order give the same state, so a restarted coordinator
+recovers its state from the journal. The work is split by subject: modules of `rules` apply events
+to the state, `applier` checks plans, and `reconcile` finds the steps that are due.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import fields, replace
 from typing import Any
 
 from wattfold.contract.ids import JobId, NodeId
-from wattfold.coordinator.core import actions as act
-from wattfold.coordinator.core import (
+from wattfold.coordinator.core.applier import accept
+from wattfold.coordinator.core.model import actions as act
+from wattfold.coordinator.core.model import configuration, reports
+from wattfold.coordinator.core.model import events as ev
+from wattfold.coordinator.core.model.job import Assignment, Job, JobState
+from wattfold.coordinator.core.model.node import Node, NodeState
+from wattfold.coordinator.core.model.plan import PlanningRound, Snapshot, Waiting
+from wattfold.coordinator.core.model.promise import Promise
+from wattfold.coordinator.core.model.resize_cost import known_of
+from wattfold.coordinator.core.power.ledger import PowerLedger
+from wattfold.coordinator.core.reconcile import reconcile
+from wattfold.coordinator.core.rules import (
     admission,
     attempt_events,
     budget_events,
+    calendar_events,
     cap_events,
-    foresight,
     job_ends,
     job_events,
+    modification_events,
     node_events,
     node_orders,
     preemption,
-    reports,
     reservation_events,
+    run_time_predictions,
+    settings_events,
+    start_conditions,
     training_events,
 )
-from wattfold.coordinator.core import events as ev
-from wattfold.coordinator.core.adoption import unstarted
-from wattfold.coordinator.core.applier import accept
-from wattfold.coordinator.core.following import firm, restarts
-from wattfold.coordinator.core.index import Touched
-from wattfold.coordinator.core.invariants import Rota, check_invariants, check_part
-from wattfold.coordinator.core.job import Assignment, Job, JobState
-from wattfold.coordinator.core.ledger import PowerLedger
-from wattfold.coordinator.core.node import Node, NodeState
-from wattfold.coordinator.core.plan import Snapshot, Waiting
-from wattfold.coordinator.core.promise import Promise
-from wattfold.coordinator.core.reconcile import reconcile
-from wattfold.coordinator.core.resize_cost import known_of
-from wattfold.coordinator.core.snapshot import snapshot
-from wattfold.coordinator.core.state import (
+from wattfold.coordinator.core.rules.adoption import unstarted
+from wattfold.coordinator.core.rules.invariants import (
+    IncrementalChecker,
+    check_invariants,
+    check_part,
+)
+from wattfold.coordinator.core.rules.restart_target import firm, restarts
+from wattfold.coordinator.core.rules.snapshot import snapshot
+from wattfold.coordinator.core.state.index import Touched
+from wattfold.coordinator.core.state.state import (
     CoreSettings,
     State,
     StoredCertificate,
@@ -54,7 +63,7 @@ Handler = Callable[[State, Any, int], list[act.Action]]
 
 
 class CoordinatorCore:
-    """State machine of the coordinator. ``now_ns`` is coordinator time and never goes back."""
+    """State machine of the coordinator. ``now_ns`` is coordinator time and never decreases."""
 
     def __init__(self, budget_uw: int, settings: CoreSettings | None = None) -> None:
         self.state = State(
@@ -62,26 +71,42 @@ class CoordinatorCore:
             ledger=PowerLedger(budget_uw=budget_uw),
         )
         self.touched = Touched()
-        """What the last event touched."""
-        self._rota = Rota()
+        """Jobs and nodes touched by the last event."""
+        self._checker = IncrementalChecker()
+
+    def begin_anew(self, state: State) -> None:
+        """Replace the state, and forget everything derived from the previous state."""
+        self.state, self.touched, self._checker = state, Touched(), IncrementalChecker()
+
+    def continue_with(self, state: State) -> None:
+        """Replace the contents of the state object, so that its holders see the new state."""
+        for part in fields(State):
+            setattr(self.state, part.name, getattr(state, part.name))
+        self.begin_anew(self.state)
 
     def handle(self, event: ev.Event, now_ns: int, cause: str = "") -> list[act.Action]:
-        """Takes one event in and returns what to do, checked against all invariants."""
+        """Apply an event and return the next actions. All invariants are checked."""
         state = self.state
         index = state.index
-        index.news = []
+        index.news, index.forgotten, index.disbelieved_ns = [], [], 0
         if index.touched.everything:
             admission.recount_fixed(state)
+        calendar_events.before_time_passes(state, event, now_ns)
         index.touch_due(now_ns)
         out = node_events.pass_time(state, now_ns)
         out += budget_events.pass_time(state, now_ns)
         out += reservation_events.pass_time(state, now_ns)
+        start_conditions.pass_time(state, now_ns)
         for job in index.take_over_limit(now_ns):
             out += job_ends.end_at_limit(state, job, now_ns)
         node_id = _node_of(event)
         if node_id is not None:
             index.touch(node_id)
-        if node_id is None or node_id in state.nodes or isinstance(event, ev.NodeRegistered):
+        if (
+            node_id is None
+            or node_id in state.nodes
+            or isinstance(event, configuration.NodeRegistered)
+        ):
             out += _HANDLERS[type(event)](state, event, now_ns)
         self.touched = index.touched
         out += reconcile(state, now_ns, cause)
@@ -91,30 +116,30 @@ class CoordinatorCore:
         return out
 
     def judged(self, event: ev.PlanProposed, now_ns: int) -> ev.PlanAccepted:
-        """What holds of a proposal, as the fact to store and handle next; changes nothing."""
+        """Check a proposal and return the fact to store and handle next. Changes nothing."""
         return _judged(self.state, event, now_ns)
 
     def look_at_everything(self) -> None:
-        """Lets the next event look at all nodes and jobs; the answer is the same."""
+        """Let the next event examine all nodes and jobs; the answer is the same."""
         self.state.index.touch_everything()
 
     def _check(self, touched: Touched) -> None:
-        """What an event touched, and in turn a part of all the rest."""
+        """Check the invariants of touched jobs and nodes, and of a rotating part of the rest."""
         state = self.state
         if touched.everything or state.settings.check_every <= 1:
             check_invariants(state)
             return
         jobs = [state.jobs[job_id] for job_id in touched.jobs if job_id in state.jobs]
         check_part(state, [n for n in touched.nodes if n in state.nodes], jobs)
-        self._rota.check_next(state, state.settings.check_every)
+        self._checker.check_next(state, state.settings.check_every)
 
     def snapshot(self, now_ns: int) -> Snapshot:
-        """What a policy may plan with now."""
+        """Return the snapshot that a policy plans on."""
         return snapshot(self.state, now_ns)
 
 
 def _node_of(event: ev.Event) -> NodeId | None:
-    """The node an event is about."""
+    """Return the node that an event is about, if any."""
     if isinstance(event, reports.NodeConnected):
         return event.spec.node_id
     return getattr(event, "node_id", None)
@@ -129,15 +154,15 @@ def _solve(state: State, now_ns: int, cause: str) -> list[act.Action]:
     if not any(node.reachable for node in state.nodes.values()):
         return []
     state.plan_needed = ""
-    if not any(job.state is not JobState.HELD for job in state.index.open.values()):
+    if all(job.state in (JobState.HELD, JobState.WAITING) for job in state.index.open.values()):
         return []
     state.rounds += 1
-    state.solving = state.rounds
+    state.solving, state.solving_since_ns = state.rounds, now_ns
     return [act.Solve(round=state.rounds, cause=cause)]
 
 
 def _wake(state: State, now_ns: int, cause: str) -> list[act.Action]:
-    """Asks for the next time at which something is due without an event."""
+    """Request a `TimePassed` event for the next time at which something is due."""
     index, ledger = state.index, state.ledger
     times = (
         ledger.next_settling_ns(now_ns),
@@ -145,6 +170,7 @@ def _wake(state: State, now_ns: int, cause: str) -> list[act.Action]:
         ledger.over_deadline_ns,
         index.next_due_ns(),
         index.next_limit_ns(),
+        index.next_begin_ns(),
         reservation_events.next_ns(state),
         budget_events.next_ns(state, now_ns),
     )
@@ -156,17 +182,24 @@ def _wake(state: State, now_ns: int, cause: str) -> list[act.Action]:
 
 
 def _started(state: State, event: ev.CoordinatorStarted, now_ns: int) -> list[act.Action]:
-    # Renewals may be missing at the end of the journal, and were for the lease of the old settings.
+    # The end of the journal may lack renewals, and these used the lease of the old settings.
     longest_ns = cap_events.longest_lease_ns(state)
     state.epoch, state.lease_ns = event.epoch, event.lease_ns
+    state.instance = event.instance
     state.command_timeout_ns = event.command_timeout_ns
     longest_ns = max(longest_ns, cap_events.longest_lease_ns(state))
     state.solving, state.woken_at_ns = 0, 0
+    held = frozenset(event.held)
     for node in state.nodes.values():
         node_events.lose_contact(state, node, now_ns)
-        node.lease_until_ns = now_ns + longest_ns
+        held_ns = event.held_ns if node.node_id in held else 0
+        node.lease_until_ns = now_ns + held_ns + longest_ns
+        node.unleased |= state.caps_unknown and node.admitted
+        if state.caps_unknown or node.node_id in event.doubted:
+            cap_events.doubt(state, node, now_ns)
         if node.state is not NodeState.REFUSED:
             node.message = "no contact since the coordinator started"
+    state.caps_unknown = False
     for job in state.placed():
         for rank in job.ranks.values():
             rank.signalled, rank.stopping, rank.retry_ns = False, False, 0
@@ -175,24 +208,30 @@ def _started(state: State, event: ev.CoordinatorStarted, now_ns: int) -> list[ac
 
 
 def _restored(state: State, event: ev.JournalRestored, now_ns: int) -> list[act.Action]:
-    """Of jobs that were to start nobody knows whether they have; an operator decides."""
+    """Hold jobs that may have started, because the journal does not say whether they did.
+
+    If caps are unknown, the next start charges each node with its maximum until it answers.
+    """
     del now_ns
+    state.caps_unknown = event.caps_unknown
+    for node in state.nodes.values():
+        node.lease_until_ns = 0
     state.epoch = max(state.epoch, event.epoch)
     state.submissions = max(state.submissions, event.submissions)
     for job in list(state.index.open.values()):
         unheard = not any(rank.running or rank.end for rank in job.ranks.values())
-        if job.state is JobState.PENDING or (job.state is JobState.STARTING and unheard):
+        if unheard and job.state in (JobState.WAITING, JobState.PENDING, JobState.STARTING):
             state.index.displace(job)
             job.state, job.target = JobState.HELD, None
             job.ranks.clear()
             job.reason = (
-                "restored from a backup, so the job may have run since; release it to start it, "
+                f"{event.because}, so the job may have run since; release it to start it, "
                 "or cancel it"
             )
     return []
 
 
-def _registered(state: State, event: ev.NodeRegistered, now_ns: int) -> list[act.Action]:
+def _registered(state: State, event: configuration.NodeRegistered, now_ns: int) -> list[act.Action]:
     del now_ns
     node = state.nodes.get(event.node_id)
     if node is None:
@@ -206,17 +245,7 @@ def _registered(state: State, event: ev.NodeRegistered, now_ns: int) -> list[act
     return []
 
 
-def _queues(state: State, event: ev.QueuesConfigured, now_ns: int) -> list[act.Action]:
-    """Jobs that are there stay in the queues they were taken into."""
-    del now_ns
-    state.queues = {queue.name: queue for queue in event.queues}
-    for job in state.index.open.values():
-        # What its queue says of its wait is part of what policies see of it.
-        state.index.touch_job(job)
-    return []
-
-
-def _retired(state: State, event: ev.NodeRetired, now_ns: int) -> list[act.Action]:
+def _retired(state: State, event: configuration.NodeRetired, now_ns: int) -> list[act.Action]:
     node = state.nodes.get(event.node_id)
     if node is None:
         return []
@@ -250,7 +279,7 @@ def _judged(state: State, event: ev.PlanProposed, now_ns: int) -> ev.PlanAccepte
 def _accepted(state: State, event: ev.PlanAccepted, now_ns: int) -> list[act.Action]:
     if event.round.number != state.solving:
         return []
-    state.solving, state.last_round = 0, event.round
+    _end_round(state, event.round, now_ns)
     state.revisit_ns = event.revisit_ns
     for waiting in event.waiting:
         _explain(state, waiting)
@@ -258,7 +287,7 @@ def _accepted(state: State, event: ev.PlanAccepted, now_ns: int) -> list[act.Act
         _postpone(state, refusal.job_id, f"omitted from the last plan: {refusal.reason}")
     if event.refusals:
         state.revisit_ns = state.revisit_ns or now_ns + state.settings.retry_ns
-    # Jobs are looked up: this may be a replay by other rules, for which one has ended.
+    # A replay under other rules may have ended one of the jobs.
     out: list[act.Action] = []
     for assignment in event.changes:
         job = state.index.open.get(assignment.job_id)
@@ -278,17 +307,26 @@ def _accepted(state: State, event: ev.PlanAccepted, now_ns: int) -> list[act.Act
                 job.promise = Promise(min(job.promise.start_ns, now_ns), nodes)
             state.index.place(job)
             preemption.started(state, job)
-    state.revisit_ns = _earlier(state.revisit_ns, foresight.next_growth_ns(state, now_ns))
+    growth_ns = run_time_predictions.next_growth_ns(state, now_ns)
+    state.revisit_ns = _earlier(state.revisit_ns, growth_ns)
     return out + preemption.carry_out(state, event.preemptions, now_ns)
 
 
+def _end_round(state: State, record: PlanningRound, now_ns: int) -> None:
+    state.solving, state.last_round = 0, record
+    if not record.failure:
+        state.failing_since_ns = -1
+    elif state.failing_since_ns < 0:
+        state.failing_since_ns = now_ns
+
+
 def _earlier(one_ns: int, other_ns: int) -> int:
-    """The earlier of two times, 0 = none."""
+    """Return the earlier of two times; 0 = none."""
     return min(one_ns, other_ns) if one_ns and other_ns else one_ns or other_ns
 
 
 def _displace_others(state: State, starts: tuple[Assignment, ...]) -> None:
-    """What was to start by the last plan, and is not by this one, waits again."""
+    """Requeue jobs without a process that the last plan started and this plan does not start."""
     starting = {assignment.job_id for assignment in starts}
     for job in state.placed():
         unstarted_yet = job.state is JobState.STARTING and not job.ranks
@@ -297,16 +335,16 @@ def _displace_others(state: State, starts: tuple[Assignment, ...]) -> None:
             state.index.displace(job)
 
 
-def _explain(state: State, told: Waiting) -> None:
-    """Why a job waits, and until when, by the last plan."""
-    job, news = state.jobs.get(told.job_id), (told.reason, told.start_ns, told.promise)
+def _explain(state: State, waiting: Waiting) -> None:
+    """Record why a job waits by the last plan, and its expected start."""
+    job, news = state.jobs.get(waiting.job_id), (waiting.reason, waiting.start_ns, waiting.promise)
     if job is not None and (job.reason, job.expected_start_ns, job.promise) != news:
         job.reason, job.expected_start_ns, job.promise = news
-        state.index.show_job(told.job_id)
+        state.index.show_job(waiting.job_id)
 
 
 def _postpone(state: State, job_id: JobId, reason: str) -> None:
-    """No plan has come of it; what a job was promised stands."""
+    """Set the reason for waiting after a failed round. The planned start of the job stays."""
     job = state.jobs.get(job_id)
     if job is not None:
         _explain(state, Waiting(job_id=job_id, reason=reason, promise=job.promise))
@@ -325,13 +363,13 @@ def _retarget(state: State, job: Job, assignment: Assignment, now_ns: int) -> No
 
 
 def _wants(assignment: Assignment) -> tuple[object, ...]:
-    """What of an assignment nodes have to follow."""
+    """Return the fields of an assignment that nodes have to enforce."""
     return assignment.shares, assignment.cap_uw, assignment.levels
 
 
 def _plan_failed(state: State, event: ev.PlanFailed, now_ns: int) -> list[act.Action]:
     if event.round.number == state.solving:
-        state.solving, state.last_round = 0, event.round
+        _end_round(state, replace(event.round, failure=event.reason), now_ns)
         state.revisit_ns = now_ns + state.settings.retry_ns
         for job in state.index.open.values():
             if job.state is JobState.PENDING:
@@ -371,20 +409,22 @@ def _certified(state: State, event: ev.ProgramCertified, now_ns: int) -> list[ac
     return []
 
 
-def _nothing(state: State, event: ev.TimePassed, now_ns: int) -> list[act.Action]:
+def _nothing(state: State, event: ev.Event, now_ns: int) -> list[act.Action]:
     del state, event, now_ns
     return []
 
 
 _HANDLERS: dict[type, Handler] = {
     ev.CoordinatorStarted: _started,
+    ev.CalendarStepped: _nothing,
     ev.JournalRestored: _restored,
     ev.BudgetChanged: budget_events.changed,
     ev.BudgetAnnounced: budget_events.announced,
     ev.BudgetCancelled: budget_events.cancelled,
-    ev.NodeRegistered: _registered,
-    ev.NodeRetired: _retired,
-    ev.QueuesConfigured: _queues,
+    configuration.NodeRegistered: _registered,
+    configuration.NodeRetired: _retired,
+    configuration.QueuesConfigured: settings_events.queues_configured,
+    configuration.PolicyChanged: settings_events.policy_changed,
     ev.ReservationMade: reservation_events.made,
     ev.ReservationCancelled: reservation_events.cancelled,
     ev.NodeOrdered: node_orders.ordered,
@@ -401,6 +441,7 @@ _HANDLERS: dict[type, Handler] = {
     ev.TimePassed: _nothing,
     reports.NodeConnected: node_events.connected,
     reports.NodeSilent: node_events.silent,
+    reports.ReportSetAside: node_events.report_set_aside,
     reports.LeaseRenewed: cap_events.lease_renewed,
     reports.LeaseUnconfirmed: cap_events.lease_unconfirmed,
     reports.CapsAnswered: cap_events.caps_answered,
@@ -413,6 +454,7 @@ _HANDLERS: dict[type, Handler] = {
     ev.JobRequeueRequested: attempt_events.requeue_requested,
     ev.JobSuspendRequested: attempt_events.suspend_requested,
     ev.JobResumeRequested: attempt_events.resume_requested,
+    ev.JobModified: modification_events.modified,
     ev.JobResizeRequested: attempt_events.resize_requested,
     reports.SuspensionConfirmed: attempt_events.suspension_confirmed,
     reports.SuspensionFailed: attempt_events.suspension_failed,
@@ -421,6 +463,7 @@ _HANDLERS: dict[type, Handler] = {
     reports.MaskFailed: job_events.mask_failed,
     reports.JobLaunched: job_events.launched,
     reports.LaunchFailed: job_events.launch_failed,
+    reports.LaunchFaultReported: node_events.launch_fault_reported,
     reports.ProcessEnded: job_ends.process_ended,
     ev.ProgressReported: job_events.progress_reported,
     ev.SpeedMeasured: job_events.speed_measured,

@@ -1,12 +1,11 @@
-"""Makes the state follow its targets: compares what is confirmed with what is wanted and sends the
-next steps that are safe now.
+"""Compare the confirmed state with its targets and return the next safe steps.
 
-It is level-triggered: it looks at the state, not at what changed, so a lost answer, a restart or
-a late node need no special case. The order of a transition comes out of two rules.
+The module is level-triggered: it examines the state, not the changes. A lost answer, a restart or a
+late node needs no special case. Two rules determine the order of a transition.
 
-- A cap is lowered at any time; it is raised only into room that the ledger has, and the ledger
-  frees a lowered cap only when it was read back and its averaging window has passed.
-- A core is given away only when nobody else may still be running on it.
+- A cap may be lowered at any time. It is raised only within the room of the ledger. The ledger
+  frees a lowered cap only after its read-back and its averaging window.
+- A core is assigned only when no other job may still be running on it.
 """
 
 from __future__ import annotations
@@ -16,29 +15,29 @@ from dataclasses import dataclass
 
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import JobId, NodeId
-from wattfold.coordinator.core import actions as act
-from wattfold.coordinator.core import cap_targets, leave, reach
-from wattfold.coordinator.core.blocked import has_beside_cores
-from wattfold.coordinator.core.cap_sums import Caps
-from wattfold.coordinator.core.charge import originals_uw
-from wattfold.coordinator.core.index import Touched
-from wattfold.coordinator.core.job import PLACED_STATES, Job, JobState, SizeUnit
-from wattfold.coordinator.core.node import IN_SERVICE, Duty, Node, NodeState
-from wattfold.coordinator.core.processor_map import map_of
-from wattfold.coordinator.core.rank import Rank
-from wattfold.coordinator.core.state import State
+from wattfold.coordinator.core.model import actions as act
+from wattfold.coordinator.core.model.job import PLACED_STATES, Job, JobState, SizeUnit
+from wattfold.coordinator.core.model.node import IN_SERVICE, Duty, Node, NodeState
+from wattfold.coordinator.core.model.processor_map import map_of
+from wattfold.coordinator.core.model.rank import Rank
+from wattfold.coordinator.core.power.cap_sums import Caps
+from wattfold.coordinator.core.power.charge import originals_uw
+from wattfold.coordinator.core.rules import cap_targets, leave, reach
+from wattfold.coordinator.core.state.blocked import has_beside_cores
+from wattfold.coordinator.core.state.index import Touched
+from wattfold.coordinator.core.state.state import State
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Look:
-    """What to look at: these nodes, and these jobs on all of their nodes."""
+class _Examined:
+    """The nodes to examine, and the jobs to examine on all of their nodes."""
 
     nodes: tuple[Node, ...]
     node_ids: frozenset[NodeId]
     jobs: frozenset[JobId]
 
     def ranks(self, job: Job) -> list[Rank]:
-        """The processes of a job to look at, in their order."""
+        """Return the processes of a job to examine, in their order."""
         ranks = list(job.ranks.values())
         if job.job_id in self.jobs:
             return ranks
@@ -46,10 +45,10 @@ class _Look:
 
 
 def reconcile(state: State, now_ns: int, cause: str) -> list[act.Action]:
-    """The steps to take now, lowering first. Marks them as under way in the state.
+    """Return the next steps, lowered caps first, and mark them as pending in the state.
 
-    Looks at what was touched since the last call. What was not has been looked at, found as wanted
-    or waiting for something that touches it, and would be again.
+    Examines only the parts touched since the last call. Every other part has reached its target or
+    waits for an event that touches it.
     """
     look = _take_touched(state)
     out = _leases(state, look.nodes, now_ns, cause)
@@ -71,7 +70,7 @@ def reconcile(state: State, now_ns: int, cause: str) -> list[act.Action]:
     return out
 
 
-def _take_touched(state: State) -> _Look:
+def _take_touched(state: State) -> _Examined:
     index, ledger = state.index, state.ledger
     touched, index.touched = index.touched, Touched(everything=False)
     touched.nodes |= ledger.touched
@@ -83,11 +82,11 @@ def _take_touched(state: State) -> _Look:
         nodes = tuple(state.nodes[n] for n in sorted(known, key=index.node_order))
         jobs = frozenset(touched.jobs)
     ledger.touched.clear()
-    return _Look(nodes=nodes, node_ids=frozenset(node.node_id for node in nodes), jobs=jobs)
+    return _Examined(nodes=nodes, node_ids=frozenset(node.node_id for node in nodes), jobs=jobs)
 
 
-def _jobs(state: State, look: _Look) -> list[Job]:
-    """Jobs to look at, in order of submission."""
+def _jobs(state: State, look: _Examined) -> list[Job]:
+    """Return the jobs to examine, in order of submission."""
     found = {job.job_id: job for node in look.nodes for job in state.on_node(node.node_id)}
     for job_id in look.jobs:
         job = state.index.open.get(job_id)
@@ -97,7 +96,7 @@ def _jobs(state: State, look: _Look) -> list[Job]:
 
 
 def _due_ns(state: State, node: Node, now_ns: int) -> int | None:
-    """When something about a node is due without an event."""
+    """Return the next time at which something about a node is due without an event."""
     times = [node.caps_retry_ns, node.leave_from_ns]
     if node.reachable and node.admitted and not node.lease_request:
         times.append(node.lease_next_ns)
@@ -110,22 +109,16 @@ def _due_ns(state: State, node: Node, now_ns: int) -> int | None:
     return min((time for time in times if time > now_ns), default=None)
 
 
-def next_request(state: State) -> str:
-    """A request id that is unique over epochs."""
-    state.requests += 1
-    return f"{state.epoch}-{state.requests}"
-
-
 def _leases(state: State, nodes: Iterable[Node], now_ns: int, cause: str) -> list[act.Action]:
     out: list[act.Action] = []
     for node in nodes:
-        # Without a lease, a node that is not admitted stays at or falls to its floor.
+        # Without a lease, a node that is not admitted falls to its floor or stays there.
         obeys = node.reachable and node.admitted and node.duty in IN_SERVICE
         free = obeys and not node.lease_request
         if free and now_ns >= node.lease_next_ns:
-            node.lease_request = next_request(state)
+            node.lease_request = state.next_request()
             node.lease_reads = not node.caps_request
-            # Until answered it may be granted as late as the command times out.
+            # Until the answer, the lease may be granted as late as the command times out.
             latest_ns = now_ns + state.command_timeout_ns + state.lease_ns
             node.lease_until_ns = max(
                 node.lease_until_ns,
@@ -143,7 +136,7 @@ def _leases(state: State, nodes: Iterable[Node], now_ns: int, cause: str) -> lis
 
 
 def _leaves(state: State, now_ns: int, cause: str) -> list[act.Action]:
-    """Has nodes put their original limits back that are to leave and for which there is room."""
+    """Restore the original limits of leaving nodes for which there is room."""
     out: list[act.Action] = []
     if not state.index.leaving:
         return out
@@ -154,7 +147,7 @@ def _leaves(state: State, now_ns: int, cause: str) -> list[act.Action]:
             continue
         state.ledger.send(node.node_id, originals_uw(node, node.spec))
         leave.set_duty(state, node, Duty.RESTORING)
-        node.caps_request, node.lease_reads = next_request(state), False
+        node.caps_request, node.lease_reads = state.next_request(), False
         out.append(act.Leave(node_id=node.node_id, request_id=node.caps_request, cause=cause))
     return out
 
@@ -185,8 +178,8 @@ def _set_caps(
     caps: Caps,
     cause: str,
 ) -> act.Action:
-    # A lease answered from now on may have read the caps before this command came.
-    node.caps_request, node.lease_reads = next_request(state), False
+    # A lease that is answered later may have read the caps before this command arrived.
+    node.caps_request, node.lease_reads = state.next_request(), False
     return act.SetCaps(
         node_id=node.node_id,
         caps=tuple(sorted(caps.items())),
@@ -207,7 +200,7 @@ def _lower(state: State, node_ids: Iterable[NodeId], now_ns: int, cause: str) ->
             name: cap
             for name, cap in caps.items()
             if zones[name].too_high(cap, now_ns)
-            # A zone that did not obey is asked again, to learn whether it does now.
+            # A zone that did not obey is sent the cap again, to find out whether it obeys now.
             or (name in node.dead_zones and cap <= zones[name].confirmed_uw)
         }
         if lower:
@@ -218,7 +211,7 @@ def _lower(state: State, node_ids: Iterable[NodeId], now_ns: int, cause: str) ->
 def _lower_strangers(
     state: State, nodes: Iterable[Node], now_ns: int, cause: str
 ) -> list[act.Action]:
-    """Brings nodes that are not admitted to their floors, with which they can be."""
+    """Lower nodes that are not admitted to their floors, so that they can be admitted."""
     out: list[act.Action] = []
     for node in nodes:
         idle = node.reachable and not node.caps_request and now_ns >= node.caps_retry_ns
@@ -235,7 +228,7 @@ def _lower_strangers(
 
 
 def _raise(state: State, capped: Collection[NodeId], now_ns: int, cause: str) -> list[act.Action]:
-    """Raises into the room there is; a node without room waits until there is enough for it."""
+    """Raise caps within the available room; a node without room waits until there is enough."""
     out: list[act.Action] = []
     waiting, ledger = state.cap_sums.waiting_uw, state.ledger
     if not waiting and not capped:
@@ -268,7 +261,7 @@ def _terminate(
     first = next(iter(job.ranks.values()), None)
     order = job.requeue
     if job.spec.own_launcher and first is not None and first.end is not None:
-        order = None  # What is left of it are step hosts.
+        order = None  # Its remaining processes are step hosts.
     for rank in ranks:
         alive = rank.end is None and (rank.running or rank.launching)
         asks = alive and not rank.signalled and now_ns >= rank.retry_ns
@@ -279,7 +272,7 @@ def _terminate(
                 act.Terminate(
                     node_id=rank.node_id,
                     job_id=job.job_id,
-                    request_id=next_request(state),
+                    request_id=state.next_request(),
                     cause=cause,
                     attempt=job.attempt,
                     signal=order.signal if order else 0,
@@ -293,7 +286,7 @@ def _terminate(
 def _suspensions(
     state: State, job: Job, ranks: Iterable[Rank], now_ns: int, cause: str
 ) -> list[act.Action]:
-    """Has processes stopped, or go on, as their job is to."""
+    """Suspend or resume processes to match the state of their job."""
     wanted = job.state is JobState.SUSPENDED
     out: list[act.Action] = []
     for rank in ranks:
@@ -306,7 +299,7 @@ def _suspensions(
                 node_id=rank.node_id,
                 job_id=job.job_id,
                 suspended=wanted,
-                request_id=next_request(state),
+                request_id=state.next_request(),
                 cause=cause,
                 attempt=job.attempt,
             )
@@ -334,7 +327,7 @@ def _masks(
                 node_id=rank.node_id,
                 job_id=job.job_id,
                 cpus=step,
-                request_id=next_request(state),
+                request_id=state.next_request(),
                 cause=cause,
                 processor_map=map_of(job.spec, step, rank.launch_cpus),
                 attempt=job.attempt,
@@ -357,7 +350,7 @@ def _reach_steps(
                 node_id=rank.node_id,
                 job_id=job.job_id,
                 cpus=reach.berth(spec) if step.resident else step.cpus,
-                request_id=next_request(state),
+                request_id=state.next_request(),
                 cause=cause,
                 processor_map=step.pe_map,
                 attempt=job.attempt,
@@ -368,7 +361,7 @@ def _reach_steps(
 
 
 def _mask_step(held: CpuSet, wanted: CpuSet) -> CpuSet | None:
-    """The next mask on the way from one to another: first give, then take. None = there."""
+    """Return the next mask between two masks: first release, then take. None = reached."""
     if held == wanted or not wanted:
         return None
     stay = held & wanted
@@ -381,7 +374,7 @@ def _free(state: State, node_id: NodeId, job: Job, cpus: CpuSet) -> bool:
     return cpus.isdisjoint(state.occupied(node_id, but=job.job_id))
 
 
-def _launches(state: State, job: Job, look: _Look, now_ns: int, cause: str) -> list[act.Action]:
+def _launches(state: State, job: Job, look: _Examined, now_ns: int, cause: str) -> list[act.Action]:
     if job.state is not JobState.STARTING or job.target is None:
         return []
     fresh = not job.ranks
@@ -435,7 +428,7 @@ def _launch(state: State, job: Job, rank: Rank, position: int, cause: str) -> ac
             most = min(job.spec.size_max, len(spec.cpus))
         elif not job.spec.alone:
             most = len(spec.cpus)
-    # A start that is repeated after a lost answer must say what the first one did.
+    # A repeated start after a lost answer must be identical to the first start.
     most = rank.launch_cpus = rank.launch_cpus or most
     cpus = reach.berth(spec) if rank.resident and spec else rank.held
     pe_map = map_of(job.spec, rank.held, most)
@@ -449,7 +442,7 @@ def _launch(state: State, job: Job, rank: Rank, position: int, cause: str) -> ac
         launch_cpus=most,
         rank=position,
         ranks=len(job.ranks),
-        request_id=next_request(state),
+        request_id=state.next_request(),
         cause=cause,
         processor_map=pe_map,
         steps_only=job.spec.own_launcher and position > 0,

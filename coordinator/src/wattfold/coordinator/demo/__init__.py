@@ -1,1 +1,1 @@
-"""The demonstration: a small site on one machine, real jobs, two policies side by side."""
+"""The demonstration: a small site on one machine with real jobs under several policies."""

@@ -1,7 +1,7 @@
-"""Measures Charm++ programs that are resized, and writes the figures to a file.
+"""Measure resizes of Charm++ programs, and write the measurements to a file.
 
-`wattfold reproduce equipartition --all` calls this, and reports what came out. What is measured is
-kept by parts in the folder --work: a run that was stopped goes on where it was.
+`wattfold reproduce equipartition --all` calls this module and reports the results. Measurements are
+stored in parts in the folder --work, so that an interrupted run resumes.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from wattfold.coordinator.demo.charm_site import program_file
 from wattfold.coordinator.demo.charm_trials import FULL, QUICK, Trials
 from wattfold.coordinator.demo.runner import Interruption, RunError
 from wattfold.coordinator.demo.site import SiteError
-from wattfold.coordinator.simulation.experiments.equipartition.measured import store
+from wattfold.simulator.papers.equipartition.measured import store
 
 _INTERRUPTED = 130
 

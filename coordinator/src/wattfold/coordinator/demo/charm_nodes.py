@@ -1,6 +1,6 @@
-"""A Charm++ job over two nodes gives one back to a job that comes, and takes it again.
+"""Show a Charm++ job on two nodes that releases a node for an arriving job and gets it back.
 
-On a site of its own under equipartition; in the other parts jobs on cores share the nodes.
+It runs on a separate site under equipartition; in the other parts jobs on cores share the nodes.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ GUEST = ("sleep", "1")
 
 
 def show(folder: Path, interruption: Interruption, tell: Callable[[str], None]) -> None:
-    """Runs it, and tells every change in a line. Raises RunError, SiteError, CliError."""
+    """Run the jobs, and report each change as a line. Raises RunError, SiteError, CliError."""
     with LoadSite(2, folder, interruption) as site:
         job = site.submit("charm", (1, 2), LOAD)
         tell(f"a Charm++ job runs on {_state(site.on(job, 2))}")
@@ -41,7 +41,7 @@ def _one(site: LoadSite, job_id: str) -> pb.Job:
 
 
 def _running_on(site: LoadSite, job_id: str) -> list[str]:
-    """The nodes of a job, once it has some, or had."""
+    """Return the nodes of a job once it has been placed."""
 
     def placed() -> list[str]:
         found = _one(site, job_id)
@@ -52,13 +52,13 @@ def _running_on(site: LoadSite, job_id: str) -> list[str]:
 
 
 def _state(job: pb.Job) -> str:
-    """Where a job is, and its objects."""
+    """Describe the nodes and objects of a job."""
     objects = ", ".join(str(pe.objects) for pe in job.processors)
     return f"{' and '.join(held_nodes(job))} (map {job.processor_map}, objects {objects})"
 
 
 def _cost(site: LoadSite, app: str) -> str:
-    """What changes of its nodes have cost an application."""
+    """Describe the cost of node changes of an application."""
     costs = [cost for one in site.client.list_profiles(app).profiles for cost in one.resize_costs]
     if not costs:
         return ""
@@ -67,7 +67,7 @@ def _cost(site: LoadSite, app: str) -> str:
 
 
 def check_result(job: LoadJob, load: Load) -> None:
-    """Raises RunError where the program has come to something else than it must."""
+    """Raise RunError if the result of the program is wrong."""
     text = job.out.read_text(encoding="utf-8")
     end = re.search(r"^end (\d+) (\d+)$", text, re.MULTILINE)
     steps = int(end[1]) if end else 0

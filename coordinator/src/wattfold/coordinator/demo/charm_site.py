@@ -1,7 +1,7 @@
-"""A small site for trials of Charm++ programs: nodes of one core each, and what runs on them.
+"""A small site for trials of Charm++ programs: nodes of one core each, and their jobs.
 
-With more nodes than cores these are shared in time. The zones are emulated and their caps never
-slow a job here: the trial is of processors, not of power.
+If there are more nodes than cores, the nodes share the cores in time. The zones are emulated and
+their caps never slow a job: the trial is about processors, not about power.
 """
 
 from __future__ import annotations
@@ -13,10 +13,13 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import TypeVar
+
+import psutil
 
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.units import ns_from_s
@@ -40,7 +43,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Load:
-    """What the program of a trial is to be: see `wattfold.shims.charm_load`."""
+    """Parameters of the program of a trial: see `wattfold.shims.charm_load`."""
 
     blocks: int
     block_bytes: int = 4096
@@ -49,7 +52,7 @@ class Load:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadJob:
-    """A job with such a program, and the files by which it is steered and read."""
+    """A job with this program, and the files that control it and contain its output."""
 
     job_id: str
     out: Path
@@ -57,14 +60,14 @@ class LoadJob:
     idle: Path
 
     def steps(self) -> list[tuple[float, int]]:
-        """Seconds of the monotonic clock, and steps done by then."""
+        """Return times of the monotonic clock in seconds, with the number of completed steps."""
         if not self.out.exists():
             return []
         lines = [line.split() for line in self.out.read_text(encoding="utf-8").splitlines()]
         return [(float(x[1]), int(x[2])) for x in lines if len(x) == 3 and x[0] == "at"]
 
     def rate(self, from_s: float, to_s: float) -> float:
-        """Steps per second between two times, by the first and the last word in between."""
+        """Return the steps per second between two times, from the first and the last report."""
         seen = [(at_s, count) for at_s, count in self.steps() if from_s <= at_s <= to_s]
         if len(seen) < 2:
             raise RunError(f"job {self.job_id} made no steps in {to_s - from_s:.0f} s")
@@ -72,7 +75,7 @@ class LoadJob:
 
 
 class LoadSite:
-    """So many nodes of one core, ended with the `with` block."""
+    """A site of nodes with one core each, which ends with the `with` block."""
 
     def __init__(
         self, nodes: int, folder: Path, interruption: Interruption, policy: str = "equipartition"
@@ -114,7 +117,7 @@ class LoadSite:
         self._site.__exit__(kind, error, trace)
 
     def submit(self, name: str, sizes: tuple[int, int], load: Load) -> LoadJob:
-        """Submits a job on least to greatest so many nodes, which goes on until it is stopped."""
+        """Submit a job with minimum and maximum nodes (``sizes``) that runs until stopped."""
         label = f"{name}-{uuid.uuid4().hex[:6]}"
         out, stop, idle = (self._folder / f"{label}.{end}" for end in ("out", "stop", "idle"))
         options = {"blocks": load.blocks, "bytes": load.block_bytes, "work": load.work}
@@ -139,17 +142,10 @@ class LoadSite:
         )
         key = uuid.uuid4().hex
         job_id = self.client.submit(pb.SubmitRequest(spec=spec, idempotency_key=key))
-        # Of a job on several nodes each writes a file of its own; the program is on the first.
-        several = sizes[1] > 1
-        return LoadJob(
-            job_id=job_id,
-            out=out.with_name(out.name + ".0") if several else out,
-            stop=stop,
-            idle=idle,
-        )
+        return LoadJob(job_id=job_id, out=out, stop=stop, idle=idle)
 
     def run(self, name: str, argv: Sequence[str]) -> str:
-        """Submits a job of any command on one node; its number."""
+        """Submit a job with any command on one node. Return its number."""
         spec = pb.JobSpec(
             name=name,
             argv=argv,
@@ -164,7 +160,7 @@ class LoadSite:
         return self.client.submit(request)
 
     def job(self, job: LoadJob) -> pb.Job:
-        """What the coordinator knows of it. Raises RunError where it has failed."""
+        """Return the coordinator's record of the job. Raises RunError if the job failed."""
         (found,) = self.client.list_jobs([job.job_id]).jobs
         if found.state in ENDED and found.state != pb.JOB_STATE_COMPLETED:
             raise RunError(
@@ -173,7 +169,7 @@ class LoadSite:
         return found
 
     def until(self, what: str, look: Callable[[], T | None]) -> T:
-        """The first true answer. Raises RunError if none comes in time."""
+        """Return the first true result of ``look``. Raises RunError after a time limit."""
         end_s = time.monotonic() + LIMIT_S
         while not (found := look()):
             self._interruption.check()
@@ -183,7 +179,7 @@ class LoadSite:
         return found
 
     def watch(self, every_s: float, for_s: float, look: Callable[[float], object]) -> None:
-        """Looks again and again at equal intervals, told how long that has been going on."""
+        """Call ``look`` at equal intervals with the seconds since the start."""
         began_s, count = time.monotonic(), 0
         while (passed_s := time.monotonic() - began_s) < for_s:
             self._interruption.check()
@@ -192,7 +188,7 @@ class LoadSite:
             self._pace.wait(max(began_s + count * every_s - time.monotonic(), 0.0))
 
     def on(self, job: LoadJob, nodes: int) -> pb.Job:
-        """Waits until a job is on so many nodes, by its program's word, and makes steps there."""
+        """Wait until a job is on ``nodes`` nodes, confirmed by its program, and makes steps."""
 
         def there() -> pb.Job | None:
             found = self.job(job)
@@ -202,7 +198,7 @@ class LoadSite:
         return self.until(f"job {job.job_id} on {nodes} nodes", there)
 
     def end(self, *jobs: LoadJob) -> None:
-        """Has programs end, and waits until their jobs have."""
+        """Stop programs, and wait until their jobs have ended."""
         for job in jobs:
             job.stop.touch()
         for job in jobs:
@@ -210,30 +206,26 @@ class LoadSite:
 
     def processors(self, job: LoadJob, node_id: str) -> list[int]:
         """Processes of its PEs on a node."""
-        mark = f"WATTFOLD_JOB_ID={job.job_id}".encode()
-        place = f"WATTFOLD_SHIM_ENDPOINT=ipc://{self._site.folder}/{node_id}/".encode()
+        place = f"ipc://{self._site.folder}/{node_id}/"
         found = []
-        for path in Path("/proc").iterdir():
-            if not path.name.isdecimal():
-                continue
-            try:
-                told = (path / "environ").read_bytes().split(b"\0")
-            except OSError:
-                continue  # It has ended, or is somebody else's.
-            here = any(word.startswith(place) for word in told)
-            # Set by charmrun for what it has started.
-            if mark in told and here and any(word.startswith(b"NETSTART=") for word in told):
-                found.append(int(path.name))
+        for process in psutil.process_iter():
+            # It may have ended, or belong to another account.
+            with suppress(psutil.Error):
+                given = process.environ()
+                here = given.get("WATTFOLD_SHIM_ENDPOINT", "").startswith(place)
+                # charmrun sets NETSTART for the processes that it starts.
+                if here and given.get("WATTFOLD_JOB_ID") == job.job_id and "NETSTART" in given:
+                    found.append(process.pid)
         return found
 
 
 def held_nodes(job: pb.Job) -> list[str]:
-    """The nodes of which a job holds cores."""
+    """Return the nodes on which a job holds cores."""
     return [share.node_id for share in job.shares if share.cpus and not share.resident]
 
 
 def cpu_s(pid: int) -> float:
-    """CPU time that a process has used, seconds; 0 of one that has ended."""
+    """Return the CPU time of a process in seconds; 0 if it has ended."""
     try:
         return int(Path(f"/proc/{pid}/schedstat").read_text(encoding="ascii").split()[0]) / 1e9
     except OSError:
@@ -241,7 +233,7 @@ def cpu_s(pid: int) -> float:
 
 
 def program_file() -> str:
-    """Where the program of the trials is. Raises RunError where it is not installed."""
+    """Return the path of the trial program. Raises RunError if it is not installed."""
     found = importlib.util.find_spec(_PROGRAM)
     if found is None or found.origin is None or importlib.util.find_spec("charm4py") is None:
         raise RunError("trials of Charm++ programs need charm4py: pip install 'wattfold[charm]'")

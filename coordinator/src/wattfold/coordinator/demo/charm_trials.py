@@ -1,7 +1,7 @@
-"""Charm++ programs that are resized, measured: the experiments of Kale, Kumar and DeSouza.
+"""Measurements of resized Charm++ programs: the experiments of Kale, Kumar and DeSouza.
 
-Their tables and figures are of 16 to 128 processors of clusters. Here processors are the cores of
-this machine, shared in time where there are more of the former.
+Their tables and figures are for 16 to 128 processors of clusters. Here, processors are the cores of
+this machine. If there are more processors than cores, they share the cores in time.
 """
 
 from __future__ import annotations
@@ -18,27 +18,28 @@ from pathlib import Path
 
 from wattfold.contract.units import NS_PER_S
 from wattfold.coordinator.demo.charm_site import Load, LoadJob, LoadSite, cpu_s, held_nodes
+from wattfold.coordinator.demo.layout import processor
 from wattfold.coordinator.demo.runner import ENDED, Interruption
-from wattfold.coordinator.simulation.experiments.equipartition.measured import (
+from wattfold.simulator.papers.equipartition.measured import (
+    EquipartitionMeasurements,
     Interference,
-    Machine,
-    Measured,
+    MeasuredMachine,
     ResidualLoad,
     ResizeTime,
     Series,
-    Sharing,
     SharingJob,
+    SharingMeasurement,
     measured_once,
 )
 from wattfold.v1 import coordinator_pb2 as pb
 
 SHORT_WORK, LONG_WORK = 4000, 800_000
-"""Additions of a block: steps of some milliseconds, and of the order of half a second."""
+"""Additions of a block, for steps of some milliseconds and of about half a second."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Extent:
-    """How much is tried. Data is of a processor, bytes."""
+    """Extent of the trials. The data size is per processor, in bytes."""
 
     pes: tuple[int, ...] = (2, 4, 8)
     pe_bytes: tuple[int, ...] = (1_000_000, 4_000_000)
@@ -50,7 +51,7 @@ class Extent:
         (4, 1, LONG_WORK),
         (2, 1, SHORT_WORK * 4),
     )
-    """Of co-resident jobs: how many, processors of each, additions of each of their blocks."""
+    """Co-resident jobs: their number, processors of each, and additions of each of their blocks."""
     window_s: float = 8.0
     pairs: int = 3
     sharing_pes: int = 4
@@ -76,7 +77,7 @@ _STANDS_S = 3.0
 
 
 class Trials:
-    """All of them, one after the other; ``tell`` gets a line before each."""
+    """All trials in sequence. Before each, ``tell`` gets a line of text."""
 
     def __init__(
         self,
@@ -88,9 +89,11 @@ class Trials:
         self._extent, self._folder = extent, folder
         self._interruption, self._tell = interruption, tell
 
-    def all(self, *, quick: bool) -> Measured:
-        """Runs those that have not been run in this folder. Raises RunError, SiteError, CliError,
-        ValueError for a folder with other figures.
+    def all(self, *, quick: bool) -> EquipartitionMeasurements:
+        """Run the trials that have not been run in this folder.
+
+        Raises RunError, SiteError and CliError, and ValueError for a folder with other
+        measurements.
         """
         extent, parts = self._extent, self._folder / ("parts-quick" if quick else "parts")
         parts.mkdir(parents=True, exist_ok=True)
@@ -108,14 +111,16 @@ class Trials:
             )
             for room in extent.rooms
         ]
-        return Measured(
+        return EquipartitionMeasurements(
             machine=machine(),
             quick=quick,
             resizes=tuple(resizes),
             residual=tuple(residual),
             interference=tuple(interference),
             sharing=tuple(
-                measured_once(parts / f"sharing-{pes}.json", Sharing, partial(self.sharing, pes))
+                measured_once(
+                    parts / f"sharing-{pes}.json", SharingMeasurement, partial(self.sharing, pes)
+                )
                 for pes in self._shared()
             ),
         )
@@ -124,7 +129,7 @@ class Trials:
         return LoadSite(nodes, self._folder / name, self._interruption, policy)
 
     def resizes(self, pes: int, pe_bytes: int) -> list[ResizeTime]:
-        """A job on so many processors gives half of them back and takes them again."""
+        """Measure a job on ``pes`` processors that releases half of them and takes them again."""
         self._tell(f"shrink and expand: {pes} processors, {pe_bytes / 1e6:g} MB on each")
         load = Load(blocks=2 * pes, block_bytes=pe_bytes // 2, work=SHORT_WORK)
         found: list[ResizeTime] = []
@@ -141,7 +146,7 @@ class Trials:
         self, site: LoadSite, job: LoadJob, size: int, pes: int, pe_bytes: int
     ) -> ResizeTime:
         if site.client.list_profiles("resize").profiles:
-            # What is learnt is a mean: so each is learnt alone.
+            # Learnt costs are means, so each cost is learnt alone.
             site.client.drop_profile("resize", learnt_only=True, certificate=False)
         site.client.resize(job.job_id, size)
         site.on(job, size)
@@ -161,7 +166,7 @@ class Trials:
         )
 
     def residual(self) -> list[ResidualLoad]:
-        """The load on the second of two processors, after the job has left it."""
+        """Measure the load on the second of two processors after the job has left it."""
         self._tell("residual load of a vacated processor")
         found = []
         with self._site("residual", 2, policy="fifo-easy") as site:
@@ -202,7 +207,7 @@ class Trials:
         )
 
     def interference(self, jobs: int, each: int, work: int) -> Interference:
-        """Jobs side by side, started on all processors or on their own only."""
+        """Measure co-resident jobs that were started on all processors or on their own only."""
         self._tell(f"co-resident jobs: {jobs} on {each} processor{'s' * (each > 1)} each")
         pes, rates = jobs * each, {True: list[float](), False: list[float]()}
         with self._site(f"beside-{jobs}-{each}", pes) as site:
@@ -229,19 +234,19 @@ class Trials:
         return rate
 
     def _shared(self) -> list[int]:
-        """How many processors two jobs share: as wanted, and with a core for each."""
+        """Return the numbers of processors to share: as configured, and one core for each."""
         most = self._extent.sharing_pes
         return sorted({most, min(most, max(2, machine().cores))}, reverse=True)
 
-    def sharing(self, pes: int) -> Sharing:
-        """A second job comes to a first one, and ends before it."""
+    def sharing(self, pes: int) -> SharingMeasurement:
+        """Measure a second job that joins a first job and ends before it."""
         extent = self._extent
         self._tell(f"two jobs share {pes} processors")
         load = Load(blocks=4 * pes, work=SHORT_WORK * 4)
         with self._site(f"sharing-{pes}", pes) as site:
             first = site.submit("job1", (1, pes), load)
             site.on(first, pes)
-            # The node that changes hands is the last of its nodes.
+            # The last of its nodes changes hands.
             seen = _Samples(site, first, f"n{pes - 1}")
             site.watch(_SAMPLE_S, extent.phase_s, seen.look)
             arrives_s = seen.passed_s()
@@ -256,13 +261,13 @@ class Trials:
             ended_s = seen.passed_s()
             site.watch(_SAMPLE_S, extent.phase_s, seen.look)
             site.end(first)
-            return Sharing(
+            return SharingMeasurement(
                 pes=pes, arrives_s=arrives_s, ended_s=ended_s, jobs=seen.series("Job 1", "Job 2")
             )
 
 
 class _Samples:
-    """What jobs hold and use of one node, as time goes by."""
+    """Samples of the cores that jobs hold and use on a node."""
 
     def __init__(self, site: LoadSite, first: LoadJob, node_id: str) -> None:
         self._site, self._node_id = site, node_id
@@ -273,20 +278,20 @@ class _Samples:
         self.add(first)
 
     def add(self, job: LoadJob) -> None:
-        """Looks at this job as well from now on."""
+        """Add a job to the samples."""
         self._jobs.append(job)
         self._held.append([])
         self._used.append([])
 
     def passed_s(self) -> float:
-        """Since the begin."""
+        """Return the seconds since the start."""
         return time.monotonic() - self._began_s
 
     def look(self, _passed_s: float) -> None:
-        """One sample of all jobs."""
+        """Take a sample of all jobs."""
         for at, job in enumerate(self._jobs):
             told = self._site.job(job)
-            # What has ended is told with the nodes that it had.
+            # An ended job is reported with its former nodes.
             held = 0.0 if told.state in ENDED else float(len(held_nodes(told)))
             pids = self._site.processors(job, self._node_id)
             now_s = self.passed_s()
@@ -294,7 +299,7 @@ class _Samples:
             self._used[at].append((now_s, sum(map(cpu_s, pids))))
 
     def series(self, *names: str) -> tuple[SharingJob, SharingJob]:
-        """Of the two jobs."""
+        """Return the series of the two jobs."""
         first, second = (self._of(at, name) for at, name in enumerate(names))
         return first, second
 
@@ -314,7 +319,7 @@ class _Samples:
 
 
 def throughput(steps: Sequence[tuple[float, int]], began_s: float) -> Series:
-    """Steps per second in bins of equal length, at their middles, from a time on."""
+    """Return the steps per second from a time on, at the centres of bins of at least `_BIN_S`."""
     found: list[tuple[float, float]] = []
     seen = [(at_s - began_s, count) for at_s, count in steps if at_s >= began_s]
     start = 0
@@ -327,17 +332,15 @@ def throughput(steps: Sequence[tuple[float, int]], began_s: float) -> Series:
 
 
 def _stands(job: LoadJob) -> bool:
-    """Whether it has made no step for a while."""
+    """Whether the job has made no step for a while."""
     steps = job.steps()
     return bool(steps) and time.monotonic() - steps[-1][0] > _STANDS_S
 
 
-def machine() -> Machine:
+def machine() -> MeasuredMachine:
     """This one."""
-    info = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
-    names = [line.split(":", 1)[1].strip() for line in info if line.startswith("model name")]
-    return Machine(
-        processor=names[0] if names else platform.processor() or "unknown processor",
+    return MeasuredMachine(
+        processor=processor(),
         cores=len(os.sched_getaffinity(0)),
         system=f"{platform.system()} {platform.release()}",
         python=platform.python_version(),

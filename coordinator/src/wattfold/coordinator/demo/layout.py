@@ -1,13 +1,14 @@
-"""How this machine is divided into the demonstration's nodes, and what power they have.
+"""Division of this machine into the nodes of the demonstration, and their power.
 
 With eight cores or more every node has cores of its own. On a smaller machine the nodes share all
-cores in time: each gets a fixed share of them through the emulated frequency, so that together
-they never ask for more than there is.
+cores in time. Each node gets a fixed share of them through the emulated frequency, so that together
+they never need more than the machine has.
 """
 
 from __future__ import annotations
 
 import os
+import platform
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,11 +23,11 @@ PROVISIONAL_W = 1e6
 NODES = 4
 OWN_CORES_MIN = 8
 HEADROOM = 0.82
-"""Share of the machine that jobs may use; the rest is for coordinator, agents and this screen."""
+"""Share of the machine that jobs may use; the rest is for coordinator, agents and the terminal."""
 
 BASE_W, FLOOR_W, PACKAGE_W, DRAM_W = 10.0, 9.0, 45.0, 5.0
 BUDGET_SHARE = 0.52
-"""Budget over the idle power, as a share of what all nodes could use at full power."""
+"""Budget above idle power, as a share of the dynamic power of all nodes."""
 
 _EMULATED = """base_power_w = {base}
 floor_w = {floor}
@@ -52,12 +53,12 @@ throttle = "{throttle}"
 
 
 class LayoutError(Exception):
-    """This machine cannot be divided as asked."""
+    """This machine cannot be divided as requested."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
-    """Nodes, and the CPU seconds a second of one core gets at full power."""
+    """The nodes, and the CPU seconds per second of one core at full power."""
 
     nodes: tuple[NodePlan, ...]
     cores_per_node: int
@@ -67,7 +68,7 @@ class Layout:
 
 
 def emulated(throttle: str = "auto") -> Layout:
-    """Four nodes with emulated power zones."""
+    """Return four nodes with emulated power zones."""
     cpus = CpuSet.of(os.sched_getaffinity(0))
     own = len(cpus) >= OWN_CORES_MIN
     if own:
@@ -93,7 +94,7 @@ def emulated(throttle: str = "auto") -> Layout:
 
 
 def emulated_zones(cpu_share: float, throttle: str = "auto") -> str:
-    """The lines of an agent's configuration for zones of a node that gets so much of its cores."""
+    """Return the agent configuration for emulated zones of a node with this share of its cores."""
     return _EMULATED.format(
         base=BASE_W,
         floor=FLOOR_W,
@@ -105,9 +106,9 @@ def emulated_zones(cpu_share: float, throttle: str = "auto") -> str:
 
 
 def real(root: Path = POWERCAP) -> Layout:
-    """This machine as one node with its own RAPL zones. Raises LayoutError without any.
+    """Return this machine as a node with its own RAPL zones. Raises LayoutError without zones.
 
-    The budget is set when the agent has said what its zones can do (`budget_of`).
+    The budget is set after the agent has reported its zones (`budget_of`).
     """
     limits = sorted(root.glob("intel-rapl:*/constraint_0_power_limit_uw"))
     if not limits:
@@ -127,7 +128,14 @@ def real(root: Path = POWERCAP) -> Layout:
 
 
 def budget_of(nodes: Sequence[pb.Node], floor_uw: int) -> int:
-    """A budget between the least the nodes can keep and the most they can draw, microwatts."""
+    """Return a budget between the minimum and the maximum power of the nodes, in microwatts."""
     packages = [z for node in nodes for z in node.zones if z.name.startswith("package")]
     dynamic_uw = sum(zone.cap_uw_max - zone.floor_uw for zone in packages)
     return floor_uw + round(BUDGET_SHARE * dynamic_uw)
+
+
+def processor() -> str:
+    """Return the name of the processor of this machine."""
+    info = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
+    names = (line.partition(":")[2].strip() for line in info if line.startswith("model name"))
+    return next(names, platform.machine())

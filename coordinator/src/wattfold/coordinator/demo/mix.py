@@ -1,4 +1,4 @@
-"""The jobs of the demonstration: which programs, how large, when they arrive."""
+"""The jobs of the demonstration: their programs, sizes and arrival times."""
 
 from __future__ import annotations
 
@@ -23,16 +23,18 @@ _MODES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arrival:
-    """A submission and when it is made, seconds after the start."""
+    """A submission, and its time in seconds after the start."""
 
     at_s: float
     spec: pb.JobSpec
 
 
 REFERENCE_CPUS = 0.41
-"""CPU seconds a second of a whole node, for which the amounts below were chosen: two cores of a
-machine that four nodes share."""
-# (program, seconds of one core's CPU time, least and greatest cores, arrival)
+"""CPU seconds per second of a whole node for which the amounts below were chosen.
+
+This is the share of a node if four nodes share a machine with two cores.
+"""
+# (program, seconds of one core's CPU time, minimum and maximum cores, arrival)
 _JOBS: Sequence[tuple[str, float, int, int, float]] = (
     ("hybrid", 2.0, 2, 2, 0.0),
     ("blocks", 3.0, 1, 2, 0.0),
@@ -52,10 +54,10 @@ _JOBS: Sequence[tuple[str, float, int, int, float]] = (
 def arrivals(
     programs: Sequence[Calibrated], layout: Layout, outputs: Path, scale: float
 ) -> list[Arrival]:
-    """The mix for a machine: work and arrivals times ``scale``, sizes in shares of a node.
+    """Return the jobs: work and arrivals scaled by ``scale``, sizes as shares of a node.
 
-    A job's stated run time is the one at its greatest size and full power, as a user would know it
-    from earlier runs. The mix goes on without programs that are not there, or that need more nodes.
+    The stated run time of a job is that at its maximum size and full power, as users know it from
+    earlier runs. Programs that are missing, or that need more nodes, are left out.
     """
     known = {
         entry.program.name: entry for entry in programs if entry.program.nodes <= len(layout.nodes)
@@ -64,7 +66,8 @@ def arrivals(
     out: list[Arrival] = []
     for number, (name, cpu_s, low, high, at_s) in enumerate(there, 1):
         entry = known[name]
-        # So much that a job takes as long on any machine at the same share of a node.
+        # The work is scaled so that a job takes equally long on any machine at the same share of a
+        # node.
         cpu_s = cpu_s * scale * layout.cpu_share * layout.cores_per_node / REFERENCE_CPUS
         spec = _spec(f"{number}-{name}", entry, cpu_s, outputs)
         spec.name = f"{name}{number}"
@@ -105,6 +108,6 @@ def _take_nodes(spec: pb.JobSpec, nodes: int) -> None:
 
 
 def environment() -> dict[str, str]:
-    """What programs need of the caller's environment."""
+    """Return the environment variables that programs need from the caller."""
     wanted = ("PATH", "HOME", "LANG", "LD_LIBRARY_PATH")
     return {name: os.environ[name] for name in wanted if name in os.environ}

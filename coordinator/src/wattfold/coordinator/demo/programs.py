@@ -1,10 +1,10 @@
-"""The programs of the demonstration: where they are, and how much work suits this machine.
+"""The programs of the demonstration, and the calibration of their amounts of work.
 
-Four OpenMP kernels of this project (stencil, molecular dynamics, memory bandwidth, compute) and,
-where what they need is installed: xtb, a quantum chemistry program of the distribution, unmodified;
-the stencil with MPI and OpenMP on two nodes, started by mpirun; a Charm++ program in Python, whose
-objects move. All take an amount of work; a short run of each tells how much of it a second of one
-core does.
+Four OpenMP kernels of this project are always there: stencil, molecular dynamics, memory bandwidth
+and compute. Three programs are optional: xtb, an unmodified quantum chemistry program of the
+distribution; the stencil with MPI and OpenMP on two nodes, started by mpirun; and a Charm++ program
+in Python with migrating objects. All take an amount of work. A short run of each determines how
+much of it one core does per second.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ MAY_BE_MISSING = {
     "hybrid": "MPI with OpenMP (no mpirun and mpicc were found when the examples were built)",
     "blocks": "Charm++ (charm4py is not installed)",
 }
-"""Programs the mix can do without, and what to say then."""
+"""Optional programs, and the message if they are missing."""
 
 
 class ProgramError(Exception):
-    """A program is missing or failed its trial run."""
+    """A program is missing, or its trial run failed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Program:
-    """A program whose run time is linear in ``work``; ``mode`` is the resize mode it bears.
+    """A program with a run time linear in ``work``; ``mode`` is the resize mode it supports.
 
-    ``trial_argv`` runs it on one core, where that takes another command line. ``nodes`` are the
-    whole nodes it takes with a launcher of its own, 0 = it takes cores of one node. Programs that
-    take seconds to start are not ``profiled``.
+    ``trial_argv`` runs it on one core, if that needs another command line. ``nodes`` is the number
+    of whole nodes that it uses with its own launcher; 0 = it uses cores of a node. Programs with a
+    slow start are not ``profiled``.
     """
 
     name: str
@@ -52,29 +52,29 @@ class Program:
     environment: tuple[tuple[str, str], ...] = ()
 
     def command(self, work: int) -> list[str]:
-        """Its command line for an amount of work."""
+        """Return its command line for an amount of work."""
         return [part.replace("{work}", str(work)) for part in self.argv]
 
     def trial_command(self, work: int) -> list[str]:
-        """The command line that does so much work on one core."""
+        """Return the command line that does this work on one core."""
         return [part.replace("{work}", str(work)) for part in self.trial_argv or self.argv]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Calibrated:
-    """A program and the work one core does in a second of CPU time at full speed."""
+    """A program, and the work that one core does per second of CPU time at full speed."""
 
     program: Program
     start_cpu_s: float
     work_per_cpu_s: float
 
     def work_for(self, cpu_s: float) -> int:
-        """The work that takes that much CPU time."""
+        """Return the work that takes this CPU time."""
         return max(round((cpu_s - self.start_cpu_s) * self.work_per_cpu_s), 1)
 
 
 def find(examples: Path, scratch: Path) -> list[Program]:
-    """The programs there are. Raises ProgramError when the kernels are not built."""
+    """Return the available programs. Raises ProgramError if the kernels are not built."""
     kernels = [
         ("jacobi", ("1000", "{work}"), 100),
         ("md", ("1500", "{work}"), 10),
@@ -120,7 +120,7 @@ _AS_ROOT = (("OMPI_ALLOW_RUN_AS_ROOT", "1"), ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", 
 
 
 def _hybrid(mpirun: str, path: Path, scratch: Path) -> Program:
-    """One rank a node and a thread for each of its cores; mpirun reaches the second node itself."""
+    """Return the MPI program: a rank per node, a thread per core, started by mpirun."""
     arguments = (str(path), "2000", "{work}")
     is_hydra = os.path.realpath(mpirun).rpartition("/")[2].startswith("mpiexec.hydra")
     one_a_node = ("-ppn", "1") if is_hydra else ("--map-by", "ppr:1:node")
@@ -138,13 +138,13 @@ def _hybrid(mpirun: str, path: Path, scratch: Path) -> Program:
 
 
 def _blocks(path: Path, scratch: Path) -> Program:
-    """Heat in a rod in eight blocks; as many PEs as the job can have cores."""
+    """Return the Charm++ program: heat in a rod in eight blocks, a PE for each possible core."""
     start = (sys.executable, "-m", "wattfold.shims.charm_start", "--charm4py")
     arguments = (str(path), "{work}", "8", "6000")
     return Program(
         name="blocks",
         argv=(*start, *arguments),
-        # Under its launcher it would be nobody's child, and its CPU time not be seen.
+        # With its launcher it would be orphaned, and its CPU time would not be counted.
         trial_argv=(sys.executable, *arguments),
         trial_work=10,
         mode="map",
@@ -154,7 +154,7 @@ def _blocks(path: Path, scratch: Path) -> Program:
 
 
 def _xtb(path: str, scratch: Path) -> Program:
-    """Molecular dynamics of an alkane chain: a step of the dynamics is a unit of work."""
+    """Return molecular dynamics of an alkane chain: a unit of work is a step."""
     folder = scratch / "xtb"
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "chain.xyz").write_text(alkane(16), encoding="ascii")
@@ -174,7 +174,7 @@ def _xtb(path: str, scratch: Path) -> Program:
 
 
 def alkane(carbons: int) -> str:
-    """An all-anti alkane chain in XYZ format; coordinates in angstrom from ideal angles."""
+    """Return an all-anti alkane chain in XYZ format; coordinates in angstrom from ideal angles."""
     along, rise, out = 1.27, 0.42, 0.89
     atoms: list[tuple[str, float, float, float]] = []
     for index in range(carbons):
@@ -190,10 +190,10 @@ def alkane(carbons: int) -> str:
 
 
 def calibrate(program: Program) -> Calibrated:
-    """Runs a program twice for a moment, on one thread, and takes work and time off each other.
+    """Run a program twice on one thread, and subtract the times to separate start and work.
 
-    The longer one takes so much more that the start, which differs from run to run (MPI, Python),
-    is not taken for work.
+    The difference of the runs is large, so that a varying start time (MPI, Python) does not count
+    as work.
     """
     work = program.trial_work
     short_s = _cpu_s(program, work)

@@ -1,4 +1,4 @@
-"""From the coordinator's record of a run to the figures and the table."""
+"""Conversion of the coordinator's record of a run to results and plots."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from typing import Any
 from wattfold.coordinator.figures.run_record import (
     BudgetPoint,
     CoreSpan,
+    LimitCurves,
+    Observation,
     PolicyResult,
     PolicyRun,
     PowerPoint,
@@ -17,7 +19,9 @@ from wattfold.coordinator.figures.run_record import (
 from wattfold.v1 import coordinator_pb2 as pb
 
 
-def read_run(path: Path, policy: str, start_s: float, end_s: float) -> PolicyRun:
+def read_run(
+    path: Path, policy: str, start_s: float, end_s: float, limits: LimitCurves
+) -> PolicyRun:
     """The part of a record between two times (Unix seconds), times counted from the first."""
     lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
     lines = [line for line in lines if line["time_s"] <= end_s]
@@ -40,6 +44,7 @@ def read_run(path: Path, policy: str, start_s: float, end_s: float) -> PolicyRun
             for line in inside
         ),
         spans=tuple(_spans(inside, start_s, end_s)),
+        limits=limits,
     )
 
 
@@ -64,7 +69,7 @@ def _spans(lines: Sequence[dict[str, Any]], start_s: float, end_s: float) -> lis
 
 
 def energy_j(run: PolicyRun, makespan_s: float) -> float:
-    """Measured power of all nodes, base power included, summed over the time of the run, J."""
+    """Return the measured energy of all nodes over the run, base power included, in J."""
     points = [p for p in run.power if p.time_s <= makespan_s]
     total_j = 0.0
     for index, point in enumerate(points):
@@ -73,7 +78,9 @@ def energy_j(run: PolicyRun, makespan_s: float) -> float:
     return total_j
 
 
-def result(run: PolicyRun, jobs: Sequence[pb.Job], power: pb.Power) -> PolicyResult:
+def result(
+    run: PolicyRun, jobs: Sequence[pb.Job], power: pb.Power, observed: Observation
+) -> PolicyResult:
     """The figures of merit of a finished run."""
     first_s = min(job.submitted_at_s for job in jobs)
     makespan_s = max(job.ended_at_s for job in jobs) - first_s
@@ -88,4 +95,5 @@ def result(run: PolicyRun, jobs: Sequence[pb.Job], power: pb.Power) -> PolicyRes
         committed_w_peak=power.committed_uw_peak / 1e6,
         measured_w_peak=max((p.measured_w for p in run.power), default=0.0),
         resizes=sum(job.resizes for job in jobs),
+        observed=observed,
     )

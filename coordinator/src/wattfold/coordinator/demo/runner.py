@@ -1,4 +1,4 @@
-"""One run of the demonstration: submits the mix to a site and follows it to its end."""
+"""A run of the demonstration: submits the mix to a site and monitors it until its end."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ STILL = ENDED | {pb.JOB_STATE_PENDING, pb.JOB_STATE_HELD}
 
 
 class RunError(Exception):
-    """A run did not end as it should; the message says which job or node, and how."""
+    """A run failed; the message names the job or node, and the reason."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finished:
-    """What a run left: its jobs, the power figures, and when it took place (Unix seconds)."""
+    """Result of a run: its jobs, the power figures, and its times (Unix seconds)."""
 
     jobs: tuple[pb.Job, ...]
     power: pb.Power
@@ -50,17 +50,17 @@ class Finished:
 
 
 class Interruption:
-    """Whether the run is to end. A signal handler notes it, every loop asks.
+    """Request to end the run. A signal handler sets it, and every loop checks it.
 
-    An exception raised by the handler would come up wherever the program happens to be: inside the
-    gRPC library it is dropped, or leaves a lock behind that closing the channel waits for.
+    An exception raised by the handler would occur anywhere in the program. Inside the gRPC library
+    it is dropped, or leaves a lock locked that closing the channel waits for.
     """
 
     def __init__(self) -> None:
         self._asked = threading.Event()
 
     def ask(self) -> None:
-        """Notes that the run is to end. Asked again, raises KeyboardInterrupt: no more patience."""
+        """Record the request to end the run. A second request raises KeyboardInterrupt."""
         if self._asked.is_set():
             raise KeyboardInterrupt
         self._asked.set()
@@ -71,7 +71,7 @@ class Interruption:
         return self._asked.is_set()
 
     def check(self) -> None:
-        """Raises KeyboardInterrupt if the run is to end."""
+        """Raise KeyboardInterrupt if the run is to end."""
         if self._asked.is_set():
             raise KeyboardInterrupt
 
@@ -81,7 +81,7 @@ def await_nodes(
     count: int,
     interruption: Interruption,
 ) -> list[pb.Node]:
-    """Waits until all nodes are up."""
+    """Wait until all nodes are up."""
     until_s = time.monotonic() + NODES_UP_S
     for view in client.watch(VIEW_INTERVAL_NS):
         interruption.check()
@@ -102,7 +102,7 @@ def measure_profiles(
     notice: Callable[[str], None],
     interruption: Interruption,
 ) -> list[Fitted]:
-    """Runs every program at every point, as many at a time as the budget lets, and stores fits."""
+    """Measure every program at every point, as parallel as the budget allows, and store fits."""
 
     curve = node_curve(client.list_nodes().nodes)
 
@@ -136,10 +136,10 @@ def run_mix(
     interruption: Interruption,
     during: Callable[[float], None] | None = None,
 ) -> Finished:
-    """Submits the jobs when their time comes and returns when the last has ended.
+    """Submit the jobs at their arrival times, and return when the last job has ended.
 
-    ``show`` gets every picture and the number of jobs that have ended; ``during`` the seconds
-    since the start.
+    ``show`` gets every view and the number of ended jobs; ``during`` gets the seconds since the
+    start.
     """
     start_s, start = time.time(), time.monotonic()
     waiting = sorted(mix, key=lambda arrival: arrival.at_s)
@@ -168,7 +168,7 @@ def run_mix(
 
 
 def _views(client: CoordinatorClient) -> Iterator[pb.ClusterView]:
-    """Pictures without end, over a restart of the coordinator too."""
+    """Yield views without end, also across a restart of the coordinator."""
     last = time.monotonic()
     while True:
         try:
@@ -204,5 +204,6 @@ def _check(jobs: Sequence[pb.Job]) -> None:
 
 
 def _errors_of(job: pb.Job) -> str:
-    """Where its first process has written what went wrong."""
-    return job.spec.stderr_path + (".0" if len(job.shares) > 1 else "")
+    """Return the path of the error output of its first process."""
+    several = len(job.shares) > 1 and not job.spec.own_launcher
+    return job.spec.stderr_path + (".0" if several else "")

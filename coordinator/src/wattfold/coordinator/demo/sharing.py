@@ -1,15 +1,14 @@
-"""Static backfill and slowdown-driven sharing on real programs: experiment d, in miniature.
+"""Static backfill and slowdown-driven sharing with real programs: experiment d, in miniature.
 
-D'Amico, Jokanovic and Corbalan (ICPP 2019) ran 2000 jobs on 49 nodes under both. Here the same
-stream of OpenMP and MPI programs runs on emulated nodes of this machine, once under `fifo-easy` and
-once under `slowdown-driven`, each with power for all; for several seeds.
-`wattfold reproduce slowdown-driven d` calls this, and reports what came out.
+D'Amico, Jokanovic and Corbalan (ICPP 2019) ran 2000 jobs on 49 nodes under both policies. Here the
+same stream of OpenMP and MPI programs runs on emulated nodes of this machine, once under
+`fifo-easy` and once under `slowdown-driven`, with enough power for all jobs, and for several seeds.
+`wattfold reproduce slowdown-driven d` calls this module and reports the results.
 """
 
 from __future__ import annotations
 
 import os
-import platform
 import shutil
 import signal
 import sys
@@ -26,19 +25,20 @@ from wattfold.coordinator.demo import layout as layouts
 from wattfold.coordinator.demo import programs, progress, records, runner, sharing_mix
 from wattfold.coordinator.demo.layout import Layout
 from wattfold.coordinator.demo.mix import Arrival
+from wattfold.coordinator.demo.observer import FOREIGN_SHARE_MAX, disturbance, observer_of
 from wattfold.coordinator.demo.site import Site, SiteError, SitePlan
-from wattfold.coordinator.simulation.experiments.slowdown_driven.measured import (
-    Measured,
+from wattfold.simulator.papers.slowdown_driven.measured import (
+    MeasuredRuns,
     RealJob,
     RealRun,
     load,
     store,
 )
-from wattfold.coordinator.simulation.experiments.slowdown_driven.measured_claims import (
+from wattfold.simulator.papers.slowdown_driven.measured_claims import (
     SHARED,
     STATIC,
 )
-from wattfold.coordinator.simulation.experiments.slowdown_driven.settings import SEEDS
+from wattfold.simulator.papers.slowdown_driven.settings import SEEDS
 from wattfold.v1 import coordinator_pb2 as pb
 
 _PROGRAMS = frozenset({"compute", "stream", "jacobi", "md", "hybrid"})
@@ -48,7 +48,7 @@ _INTERRUPTED = 130
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Extent:
-    """How much is run: so many jobs for each of so many seeds, of lengths times ``scale``."""
+    """Extent of the trial: jobs per seed, number of seeds, and a ``scale`` of run times."""
 
     jobs: int
     seeds: int
@@ -61,7 +61,7 @@ QUICK = Extent(jobs=8, seeds=1, scale=0.4)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Jobs:
-    """What is to run, and how long each takes alone on all cores of its nodes, by its name."""
+    """The jobs of a seed, and the run time of each alone on all cores of its nodes, by name."""
 
     seed: int
     mix: Sequence[Arrival]
@@ -69,7 +69,7 @@ class _Jobs:
 
 
 class Trial:
-    """Runs the jobs of each seed under both policies, on a site that lives below ``work``."""
+    """Trial of the jobs of each seed under both policies, on a site in the folder ``work``."""
 
     def __init__(
         self,
@@ -85,8 +85,8 @@ class Trial:
         self._interruption, self._console = interruption, console
         self._layout: Layout = layouts.emulated()
 
-    def all(self, *, quick: bool, kept: Path) -> Measured:
-        """Every seed that is not in ``kept``, which is written after each. Raises as its parts."""
+    def all(self, *, quick: bool, kept: Path) -> MeasuredRuns:
+        """Run every seed that is not in ``kept``, which each seed updates. Raises as its parts."""
         measured = self._before(kept, quick=quick)
         there = {run.seed for run in measured.runs}
         missing = [seed for seed in range(self._extent.seeds) if seed not in there]
@@ -103,10 +103,10 @@ class Trial:
             store(measured, kept)
         return measured
 
-    def _before(self, kept: Path, *, quick: bool) -> Measured:
-        """What was measured before here; nothing yet of another machine or another length."""
-        new = Measured(
-            processor=_processor(),
+    def _before(self, kept: Path, *, quick: bool) -> MeasuredRuns:
+        """Return earlier measurements; none if they are for another machine or another extent."""
+        new = MeasuredRuns(
+            processor=layouts.processor(),
             cores=len(os.sched_getaffinity(0)),
             nodes=len(self._layout.nodes),
             quick=quick,
@@ -142,10 +142,15 @@ class Trial:
             Site(_site_of(layout, policy, self._shim), logs) as site,
             CoordinatorClient(site.address) as client,
         ):
-            runner.await_nodes(client, len(layout.nodes), self._interruption)
-            finished = runner.run_mix(client, jobs.mix, shown, self._interruption)
-            record = records.read_run(site.record, policy, finished.start_s, finished.end_s)
-        result = records.result(record, finished.jobs, finished.power)
+            nodes = runner.await_nodes(client, len(layout.nodes), self._interruption)
+            with observer_of(site, nodes, client.power().budget_uw) as observer:
+                finished = runner.run_mix(client, jobs.mix, shown, self._interruption)
+            record = records.read_run(
+                site.record, policy, finished.start_s, finished.end_s, observer.limits()
+            )
+        result = records.result(record, finished.jobs, finished.power, observer.observation())
+        if (share := result.observed.foreign_share) > FOREIGN_SHARE_MAX:
+            self._console.print(disturbance(share))
         return RealRun(
             policy=policy,
             seed=jobs.seed,
@@ -182,13 +187,6 @@ def _real_jobs(jobs: Sequence[pb.Job], alone_s: dict[str, float]) -> list[RealJo
         )
         for job in jobs
     ]
-
-
-def _processor() -> str:
-    """The name of this machine's processor."""
-    info = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
-    names = (line.partition(":")[2].strip() for line in info if line.startswith("model name"))
-    return next(names, platform.machine())
 
 
 def _interruptible(interruption: runner.Interruption) -> Callable[[int, object], None]:

@@ -1,8 +1,8 @@
-"""The jobs of the sharing trial: many short ones behind a few long ones, on whole nodes.
+"""The jobs of the sharing trial: many short jobs behind a few long jobs, on whole nodes.
 
-In the manner of the real run of D'Amico, Jokanovic and Corbalan (ICPP 2019, workload 5): a third
-each of programs that compute, that wait for memory and that do both, and a few with MPI over two
-nodes. All lend and borrow.
+The mix follows the real run of D'Amico, Jokanovic and Corbalan (ICPP 2019, workload 5). A third
+each of the programs is bound by compute, by memory, and by both. A few use MPI over two nodes. All
+lend and borrow cores.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _RUN_S = ((2.0, 50), (4.0, 30), (16.0, 20))
 _NODES = ((1, 60), (2, 40))
 _BETWEEN_S = 1.2
 _OVERESTIMATE = 1.5
-"""What a user says of a run time, over what it takes."""
+"""Factor of the users' estimates over the actual run times."""
 
 
 def arrivals(
@@ -40,7 +40,7 @@ def arrivals(
     scale: float,
     seed: int,
 ) -> tuple[list[Arrival], list[float]]:
-    """The jobs, and how long each takes alone on all cores of its nodes, seconds."""
+    """Return the jobs, and the run time of each alone on all cores of its nodes, in seconds."""
     rng = random.Random(seed)  # noqa: S311 - no secret
     known = {entry.program.name: entry for entry in programs}
     names = [(name, weight) for name, weight in _PROGRAMS if name in known]
@@ -64,7 +64,7 @@ def arrivals(
 def _spec(entry: Calibrated, run_s: float, nodes: int, layout: Layout) -> pb.JobSpec:
     program = entry.program
     node_cpu_s = run_s * layout.cpu_share * layout.cores_per_node
-    # A launcher divides the work over the nodes; else each node does the same.
+    # A launcher divides the work over the nodes; otherwise each node does the same work.
     cpu_s = node_cpu_s * nodes if program.nodes else node_cpu_s
     return pb.JobSpec(
         app=program.name,

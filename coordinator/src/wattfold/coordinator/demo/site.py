@@ -1,8 +1,9 @@
-"""A small site on this machine: agents and a coordinator as processes of their own.
+"""A small site on this machine: agents and a coordinator as separate processes.
 
-Everything lives in one private folder and ends with the `with` block, whatever happened inside:
-first the coordinator, then the agents, which end their jobs. As nobody is left to keep a budget,
-they may be told to put back the limits they found (``restore_on_stop``); else floors stay.
+Everything lives in one private folder and ends with the `with` block, even after an error: first
+the coordinator, then the agents, which end their jobs. Afterwards no process enforces the budget.
+So the agents either restore the original limits (``restore_on_stop``) or leave their nodes at the
+floors.
 """
 
 from __future__ import annotations
@@ -28,12 +29,12 @@ STOP_S = 20.0
 
 
 class SiteError(Exception):
-    """The site could not be started; the message says which part and why."""
+    """The site could not be started; the message names the part and the reason."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodePlan:
-    """One agent: its node's name, cores, and further lines of its configuration (TOML)."""
+    """An agent: the name of its node, its cores, and further lines of its configuration (TOML)."""
 
     node_id: str
     cpus: CpuSet
@@ -42,7 +43,7 @@ class NodePlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SitePlan:
-    """What to start. ``coordinator`` are further arguments of wattfold-coordinator."""
+    """The parts to start. ``coordinator_settings`` are further lines of its configuration."""
 
     nodes: tuple[NodePlan, ...]
     budget_w: float
@@ -53,14 +54,14 @@ class SitePlan:
 
 
 class Site:
-    """Starts a site, ends it on exit. ``address`` is the coordinator's."""
+    """Starts a site, ends it on exit."""
 
     def __init__(self, plan: SitePlan, logs: Path) -> None:
         self.plan = plan
         self.logs = logs
         # Socket paths are limited to 107 bytes: a short folder, not one below the logs.
         self.folder = Path(tempfile.mkdtemp(prefix="wf-"))
-        self.address = f"unix:{self.folder / 'head' / 'c.sock'}"
+        self.state_dir = self.folder / "head"
         self.record = logs / "record.jsonl"
         self._agents: list[subprocess.Popen[bytes]] = []
         self._coordinator: subprocess.Popen[bytes] | None = None
@@ -87,23 +88,28 @@ class Site:
     ) -> None:
         self.stop()
 
-    def start_coordinator(self) -> None:
-        """Starts the coordinator, again after it was killed."""
+    @property
+    def address(self) -> str:
+        """The address of the coordinator."""
+        return f"unix:{self.state_dir / 'c.sock'}"
+
+    def start_coordinator(self, *more: str) -> None:
+        """Starts the coordinator, again after it was killed. ``more``: further arguments."""
         config = self.folder / "coordinator.toml"
         config.write_text(self._coordinator_config(), encoding="utf-8")
         log = self.logs / "coordinator.log"
-        arguments = ["--config", str(config), "--record", str(self.record), "--verbose"]
+        arguments = ["--config", str(config), "--record", str(self.record), "--verbose", *more]
         self._coordinator = _start("wattfold-coordinator", arguments, log, {})
         _await_ready(self._coordinator, "coordinator", log)
 
     def kill_coordinator(self) -> None:
-        """SIGKILL, as a crash would end it."""
+        """Kill the coordinator with SIGKILL, as in a crash."""
         assert self._coordinator is not None
         self._coordinator.kill()
         self._coordinator.wait()
 
     def stop(self) -> None:
-        """Ends everything that was started; safe to call twice, and during Ctrl-C."""
+        """End all started processes; safe to call twice, and during Ctrl-C."""
         before = signal.signal(signal.SIGINT, signal.SIG_IGN)
         try:
             if self._coordinator is not None:
@@ -120,7 +126,7 @@ class Site:
         )
         return (
             f'listen = "{self.address}"\n'
-            f'state_dir = "{self.folder / "head"}"\n'
+            f'state_dir = "{self.state_dir}"\n'
             f"budget_w = {self.plan.budget_w}\n"
             f'policy = "{self.plan.policy}"\n'
             f"{self.plan.coordinator_settings}\n{nodes}"
@@ -131,7 +137,7 @@ class Site:
 
     def _start_agent(self, node: NodePlan) -> subprocess.Popen[bytes]:
         home = self.folder / node.node_id
-        home.mkdir(mode=0o700)
+        home.mkdir(mode=0o700, exist_ok=True)
         config = self.folder / f"{node.node_id}.toml"
         shim = f'omp_shim = "{self.plan.omp_shim}"\n' if self.plan.omp_shim else ""
         config.write_text(
@@ -155,7 +161,7 @@ def _start(
     log: Path,
     environment: dict[str, str],
 ) -> subprocess.Popen[bytes]:
-    """Starts a command of this installation in a session of its own, out of reach of Ctrl-C."""
+    """Start a command of this installation in a session of its own, which Ctrl-C does not reach."""
     program = Path(sys.executable).with_name(command)
     with log.open("ab") as errors:
         return subprocess.Popen(
@@ -169,7 +175,7 @@ def _start(
 
 
 def _await_ready(process: subprocess.Popen[bytes], what: str, log: Path) -> None:
-    """Waits for the line that says a service serves."""
+    """Wait for the line of a service that reports its readiness."""
     assert process.stdout is not None
     line = _first_line(process.stdout, time.monotonic() + READY_S)
     if not line.startswith(b"ready"):

@@ -26,19 +26,14 @@ class TimeLeft:
         self._current = 0
         self._began_s = self._step_began_s = now()
 
-    @property
-    def heading(self) -> str:
-        """`3/6`: number of the current step and of all steps."""
-        return f"{self._current + 1}/{len(self._steps)}"
-
     def begin(self, name: str) -> None:
-        """Begins a step by its name. Raises ValueError for an unknown one."""
+        """Begin a step by its name. Raises ValueError for an unknown step."""
         names = [step.name for step in self._steps]
         self._current = names.index(name)
         self._step_began_s = self._now()
 
     def left_s(self) -> float:
-        """Seconds until the end of the last step."""
+        """Return the seconds until the end of the last step."""
         usual_s = sum(step.usual_s for step in self._steps[: self._current])
         spent_s = self._step_began_s - self._began_s
         pace = min(max(spent_s / usual_s, PACE_MIN), PACE_MAX) if usual_s and spent_s else 1.0
@@ -48,7 +43,7 @@ class TimeLeft:
         return current_s + later_s
 
     def text(self) -> str:
-        """`about 2 min 10 s left`."""
+        """Format the time left, such as `about 2 min 10 s left`."""
         left_s = max(int(round(self.left_s() / 10) * 10), 10)
         minutes, seconds = divmod(left_s, 60)
         parts = [f"{minutes} min"] if minutes else []

@@ -1,10 +1,10 @@
-"""The small cluster of ANDREAS on this machine: a live site of three emulated nodes, and trainings.
+"""The small cluster of ANDREAS on this machine: a live site of three emulated nodes.
 
-What is real: the service, its policy, agents that start, end and account jobs, trainings with numpy
-that save and go on. What is emulated: nodes, GPUs and their watts, and how long an epoch takes
-(`wattfold.shims.training_load`), after what the authors of the paper measured, scaled down. First
-an epoch of each application is measured on each node, with `wattfold profile epochs`, then the jobs
-are submitted one after the other.
+The service is real, with its policy, the agents that start, end and account jobs, and training
+programs in numpy that save and resume. Nodes, GPUs, their power and epoch times are emulated
+(`wattfold.shims.training_load`) from the measurements of the paper's authors, scaled down. First
+`wattfold profile epochs` measures an epoch of each application on each node. Then the jobs are
+submitted one after the other.
 """
 
 from __future__ import annotations
@@ -25,33 +25,33 @@ from wattfold.coordinator.cli.shared.client import CoordinatorClient
 from wattfold.coordinator.demo.mix import environment
 from wattfold.coordinator.demo.runner import ENDED, Interruption, RunError, await_nodes
 from wattfold.coordinator.demo.site import NodePlan, Site, SitePlan
-from wattfold.coordinator.simulation.experiments.andreas.cluster import (
+from wattfold.simulator.papers.andreas.cluster import (
     APART_S,
     CORES,
     INTERVAL_S,
     NODES,
+    ClusterJobResult,
     ClusterNode,
     ClusterRun,
-    JobRun,
-    Probe,
+    ProfiledRun,
     Submitted,
 )
-from wattfold.coordinator.simulation.experiments.andreas.measured import Measured
-from wattfold.coordinator.simulation.experiments.andreas.profiles import T4
-from wattfold.coordinator.simulation.experiments.andreas.settings import CONSTANT_EUR, PUE
+from wattfold.simulator.papers.andreas.measured import MeasuredApplication
+from wattfold.simulator.papers.andreas.profiles import T4
+from wattfold.simulator.papers.andreas.settings import CONSTANT_EUR, PUE
 from wattfold.v1 import common_pb2
 from wattfold.v1 import coordinator_pb2 as pb
 
 BUSY, MAY = 0.1, 0.125
-"""Of a core, that a training uses for each GPU, and that it may use on an emulated node."""
+"""Share of a core that a training job uses for each GPU, and its limit on an emulated node."""
 BASE_W = 300.0
-"""Of a node, beside its packages and GPUs."""
+"""Base power of a node, without its packages and GPUs."""
 PROBED_EPOCHS = 3
 SAMPLE_S = 0.25
 LEAST_INTERVAL_S = 1.0
 RESTART_S = 1.0
 LATEST = 4.0
-"""So many times the time from the first submission to the last due date is waited for the end."""
+"""Maximum wait for the end, relative to the time from the first submission to the last due date."""
 _BUDGET_W = 100_000.0
 _PROGRAM = "wattfold.shims.training_load"
 _NODE = """base_power_w = {base}
@@ -89,7 +89,7 @@ pue = {pue}
 
 
 class Trial:
-    """The jobs on the cluster, once. ``scale``: seconds of the paper for one of the run."""
+    """A run of the jobs on the cluster. ``scale``: seconds of the paper per second of the run."""
 
     def __init__(
         self,
@@ -108,7 +108,7 @@ class Trial:
         self._power: list[tuple[float, tuple[float, ...]]] = []
 
     def run(self) -> ClusterRun:
-        """Profiles, submits, waits, and tells. Raises RunError, SiteError, CliError."""
+        """Measure profiles, run the jobs, and report. Raises RunError, SiteError, CliError."""
         with self._site:
             self._client = CoordinatorClient(self._site.address)
             try:
@@ -127,18 +127,18 @@ class Trial:
             power=tuple(self._power),
         )
 
-    def _profile(self) -> list[Probe]:
-        """An epoch of each application on each number of GPUs of each node, and the watts."""
+    def _profile(self) -> list[ProfiledRun]:
+        """Measure epoch and power of each application on each number of GPUs of each node."""
         apps = list(dict.fromkeys(one.app for one in self._wanted))
         return [probe for app in apps for node in NODES for probe in self._probed(app, node)]
 
-    def _probed(self, app: Measured, node: ClusterNode) -> list[Probe]:
+    def _probed(self, app: MeasuredApplication, node: ClusterNode) -> list[ProfiledRun]:
         found = []
         for gpus in range(1, node.gpus + 1):
             self._tell(f"profile: {app.app} on {gpus} x {node.gpu_model} of {node.name} (emulated)")
             seconds, watts = self._measured(app, node, gpus)
             found.append(
-                Probe(
+                ProfiledRun(
                     app=app.app,
                     node=node.name,
                     gpus=gpus,
@@ -148,8 +148,10 @@ class Trial:
             )
         return found
 
-    def _measured(self, app: Measured, node: ClusterNode, gpus: int) -> tuple[float, float]:
-        """Seconds of an epoch by `wattfold profile epochs`, and the watts of the node meanwhile."""
+    def _measured(
+        self, app: MeasuredApplication, node: ClusterNode, gpus: int
+    ) -> tuple[float, float]:
+        """Return seconds per epoch by `wattfold profile epochs`, and the node's power in W."""
         words = ("profile", "epochs", "--app", app.app, "--node", node.name, "--gpus", str(gpus))
         more = ("--epochs", str(PROBED_EPOCHS), "--", *self._command(app))
         wattfold = Path(sys.executable).with_name("wattfold")
@@ -165,7 +167,7 @@ class Trial:
             try:
                 watts = self._watched(process, node)
             except BaseException:
-                # It would wait for its job on a site that is gone.
+                # Otherwise it would wait for its job on a site that has ended.
                 process.terminate()
                 raise
             out, errors = process.communicate()
@@ -177,12 +179,12 @@ class Trial:
         (seconds,) = [
             time["seconds"] for time in profile["epoch_times"] if int(time["gpus"]) == gpus
         ]
-        # The first and the last are of a program that starts or ends.
+        # The median ignores samples at the start and the end of the program.
         steady = sorted(watts)
         return float(seconds), steady[len(steady) // 2]
 
     def _watched(self, process: subprocess.Popen[str], node: ClusterNode) -> list[float]:
-        """Watts of a node while a job runs there, until a process has ended."""
+        """Return the power of a node in W while a job runs there, until a process has ended."""
         watts: list[float] = []
         while process.poll() is None:
             self._interruption.check()
@@ -191,15 +193,15 @@ class Trial:
             self._pace.wait(SAMPLE_S / 2)
         return watts
 
-    def _command(self, app: Measured) -> list[str]:
+    def _command(self, app: MeasuredApplication) -> list[str]:
         times = {node.name: [each / self._scale for each in _seconds(app, node)] for node in NODES}
         return [
             *(sys.executable, "-m", _PROGRAM, "--busy", str(BUSY)),
             *("--times", json.dumps(times)),
         ]
 
-    def _train(self) -> list[JobRun]:
-        """Submits all, each when its time has come, and waits until they have ended."""
+    def _train(self) -> list[ClusterJobResult]:
+        """Submit all jobs at their times, and wait until they have ended."""
         began_s, ids = time.time(), dict[str, str]()
         last_s = max(n * APART_S + one.due_s for n, one in enumerate(self._wanted)) / self._scale
         sampled_s = began_s
@@ -249,12 +251,12 @@ class Trial:
         return list(self._client.list_jobs([], include_ended=True).jobs)
 
     def _watts(self) -> dict[str, float]:
-        """What each node draws, in all: its base power is part of what is told as measured."""
+        """Return the total power of each node in W; measured power includes base power."""
         nodes = self._client.list_nodes().nodes
         return {node.node_id: node.measured_uw / 1e6 for node in nodes}
 
     def _sample(self, at_s: float, span_s: float) -> None:
-        """Counts what nodes with a job have drawn since the last time."""
+        """Count the energy of nodes with a job since the last sample."""
         held = {
             share.node_id
             for job in self._jobs()
@@ -266,7 +268,7 @@ class Trial:
         self._energy_j += sum(row) * span_s * self._scale
         self._power.append((at_s * self._scale, row))
 
-    def _told(self, one: Submitted, job: pb.Job, number: int) -> JobRun:
+    def _told(self, one: Submitted, job: pb.Job, number: int) -> ClusterJobResult:
         if job.state != pb.JOB_STATE_COMPLETED or job.epochs_saved != one.epochs:
             raise RunError(
                 f"{one.name} has {job.epochs_saved} of {one.epochs} epochs and ended as "
@@ -278,7 +280,7 @@ class Trial:
         first_s = job.submitted_at_s - number * APART_S / self._scale
         starts = [attempt.started_at_s for attempt in attempts if attempt.started_at_s]
         begun_s = min([*starts, job.started_at_s])
-        return JobRun(
+        return ClusterJobResult(
             name=one.name,
             submitted_s=number * APART_S,
             started_s=(begun_s - first_s) * self._scale,
@@ -289,8 +291,8 @@ class Trial:
         )
 
 
-def _seconds(app: Measured, node: ClusterNode) -> list[float]:
-    """What the authors measured, on 1, 2, ... GPUs of a node."""
+def _seconds(app: MeasuredApplication, node: ClusterNode) -> list[float]:
+    """Return the authors' measured epoch times on 1, 2, ... GPUs of a node."""
     known = [app.t4_s] if node.gpu_model == T4 else [app.one_s, app.two_s]
     return known[: node.gpus]
 

@@ -1,6 +1,6 @@
-"""Runs the small cluster of ANDREAS live on emulated nodes and GPUs, and writes what came out.
+"""Run the small cluster of ANDREAS live on emulated nodes and GPUs, and write the results.
 
-`wattfold reproduce andreas cluster` calls this, and reports it.
+`wattfold reproduce andreas cluster` calls this module and reports the results.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from wattfold.coordinator.cli.shared.errors import CliError
 from wattfold.coordinator.demo.runner import Interruption, RunError
 from wattfold.coordinator.demo.site import SiteError
 from wattfold.coordinator.demo.training_trial import Trial
-from wattfold.coordinator.simulation.experiments.andreas.cluster import TABLE_V, store
+from wattfold.simulator.papers.andreas.cluster import TABLE_V, store
 
 _INTERRUPTED = 130
 

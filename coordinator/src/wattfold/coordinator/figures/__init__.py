@@ -1,1 +1,1 @@
-"""Pictures and tables of what a run did."""
+"""Plots and tables of runs."""

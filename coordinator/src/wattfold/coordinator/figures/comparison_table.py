@@ -1,4 +1,4 @@
-"""The results of several policies on the same workload, side by side, as a rich table."""
+"""Table of the results of several policies on the same workload, for rich."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from wattfold.coordinator.figures.run_record import PolicyResult
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Measure:
-    """One line of the table; a compared one is better when it is less."""
+    """A row of the table; of a compared measure, smaller values are better."""
 
     title: str
     value: Callable[[PolicyResult], float]
@@ -32,12 +32,15 @@ _MEASURES = (
     _Measure(title="peak measured W", value=lambda r: r.measured_w_peak, places=1),
     _Measure(title="budget W", value=lambda r: r.budget_w, places=1),
     _Measure(title="resizes", value=lambda r: r.resizes, places=0),
+    _Measure(title="foreign CPU time %", value=lambda r: r.observed.foreign_share * 100, places=1),
 )
 _PEAKS = frozenset({"peak committed W", "peak measured W"})
 
 
-def comparison_table(results: Sequence[PolicyResult], title: str = "") -> Table:
-    """One column a policy, and for each after the first its ratio to the first.
+def comparison_table(
+    results: Sequence[PolicyResult], title: str = "", *, ratios: bool = True
+) -> Table:
+    """One column a policy, and with ``ratios`` for each after the first its ratio to the first.
 
     A ratio below 1 is better (green). A peak above the budget of its run is red.
     Raises ValueError without results.
@@ -48,21 +51,21 @@ def comparison_table(results: Sequence[PolicyResult], title: str = "") -> Table:
     table.add_column("", no_wrap=True)
     for place, result in enumerate(results):
         table.add_column(result.policy, justify="right", no_wrap=True)
-        if place:
+        if place and ratios:
             table.add_column("ratio", justify="right", no_wrap=True, style="dim")
     for measure in _MEASURES:
-        table.add_row(measure.title, *_cells(measure, results))
+        table.add_row(measure.title, *_cells(measure, results, ratios=ratios))
     return table
 
 
-def _cells(measure: _Measure, results: Sequence[PolicyResult]) -> list[Text]:
+def _cells(measure: _Measure, results: Sequence[PolicyResult], *, ratios: bool) -> list[Text]:
     base = measure.value(results[0])
     cells: list[Text] = []
     for place, result in enumerate(results):
         value = measure.value(result)
         over = measure.title in _PEAKS and value > result.budget_w
         cells.append(Text(f"{value:,.{measure.places}f}", style="bold red" if over else ""))
-        if place:
+        if place and ratios:
             cells.append(_ratio(value, base) if measure.compared else Text())
     return cells
 

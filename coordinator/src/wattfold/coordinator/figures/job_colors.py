@@ -1,7 +1,7 @@
-"""A colour and a pattern for every job, told apart with any colour vision.
+"""Colours and patterns of jobs that are distinguishable with any colour vision.
 
-The seven colours are those of Okabe and Ito ("Color Universal Design", 2008) without black; after
-seven jobs they come again with a pattern.
+The seven colours are those of Okabe and Ito ("Color Universal Design", 2008) without black. After
+seven jobs they repeat with another pattern.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _HATCHES = ("", "////", "....", "xxxx", "\\\\\\\\", "++++")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobLook:
-    """How the bars of a job are filled, and the colour of words on them."""
+    """Fill and pattern of the bars of a job, and the colour of text on them."""
 
     fill: str
     hatch: str
@@ -24,7 +24,7 @@ class JobLook:
 
 
 def job_looks(jobs: Iterable[str]) -> dict[str, JobLook]:
-    """One look a job, by the order of the jobs; the 43rd has that of the first."""
+    """Return the look of each job, in the order of the jobs; the looks repeat after 42 jobs."""
     looks: dict[str, JobLook] = {}
     for job in jobs:
         if job in looks:

@@ -1,4 +1,4 @@
-"""The picture of a run: power against the budget, and below it which job held which core.
+"""The plot of a run: power against the budget, limits of the nodes, and the job on each core.
 
 One column a policy with common axes, so that the eye compares. Draws what it is given and computes
 no result. matplotlib is only imported when a picture is asked for.
@@ -23,7 +23,8 @@ Row = tuple[str, int]
 
 WIDTH_INCHES = 16.0
 DPI = 100
-_POWER_INCHES = 3.4
+_POWER_INCHES = 3.0
+_LIMITS_INCHES = 2.0
 _ROW_INCHES = 0.26
 _GANTT_INCHES_LEAST = 1.6
 _GANTT_INCHES_MOST = 9.0
@@ -34,6 +35,8 @@ _INK = "#222222"
 _BUDGET = "#B00020"
 _COMMITTED = "#0072B2"
 _MEASURED = "#009E73"
+_NODES = ("#0072B2", "#56B4E9")
+"""Neighbours differ; nodes are told apart by their order."""
 
 _STYLE: dict[Any, Any] = {
     "font.family": "sans-serif",
@@ -62,28 +65,30 @@ def draw_power_timeline(runs: Sequence[PolicyRun], title: str = "") -> Figure:
     looks = job_looks(span.job for run in runs for span in _by_start(run.spans))
     gantt_inches = min(max(len(rows) * _ROW_INCHES, _GANTT_INCHES_LEAST), _GANTT_INCHES_MOST)
     legend_rows = -(-len(looks) // _legend_columns(looks))
-    height = _POWER_INCHES + gantt_inches + _MARGIN_INCHES + 0.26 * legend_rows
+    heights = [_POWER_INCHES, _LIMITS_INCHES, gantt_inches]
+    height = sum(heights) + _MARGIN_INCHES + 0.26 * legend_rows
     with mpl.rc_context(_STYLE):
         figure = Figure(figsize=(WIDTH_INCHES, height), dpi=DPI, layout="constrained")
         FigureCanvasAgg(figure)
         axes = figure.subplots(
-            2,
+            len(heights),
             len(runs),
             squeeze=False,
             sharex=True,
             sharey="row",
-            height_ratios=[_POWER_INCHES, gantt_inches],
+            height_ratios=heights,
         )
         span_s = max((max(run.end_s, _last_sample_s(run)) for run in runs), default=1.0) or 1.0
         for column, run in enumerate(runs):
             _draw_power(axes[0][column], run, span_s)
-            _draw_cores(axes[1][column], run, rows, looks, span_s / _axis_inches(len(runs)))
-        _finish(figure, axes.tolist(), rows, looks, span_s, title)
+            _draw_limits(axes[1][column], run, span_s)
+            _draw_cores(axes[2][column], run, rows, looks, span_s / _axis_inches(len(runs)))
+        _finish(figure, axes.tolist(), rows, looks, span_s, title, runs[0].limits.nodes)
     return figure
 
 
 def save_power_timeline(path: Path, runs: Sequence[PolicyRun], title: str = "") -> None:
-    """Writes the figure as PNG, SVG or PDF by the ending of the path."""
+    """Write the figure as PNG, SVG or PDF, depending on the suffix of the path."""
     draw_power_timeline(runs, title).savefig(path, dpi=DPI)
 
 
@@ -97,6 +102,32 @@ def _draw_power(axes: Axes, run: PolicyRun, span_s: float) -> None:
     axes.step(
         times, committed, where="post", color=_COMMITTED, linewidth=1.8, label="committed power"
     )
+    _draw_budget(axes, run, span_s)
+    axes.set_title(
+        f"finished after {run.end_s:.0f} s", loc="right", fontsize=11, fontweight="normal"
+    )
+
+
+def _draw_limits(axes: Axes, run: PolicyRun, span_s: float) -> None:
+    """Stack what the limits of each node allow: the upper edge is their sum."""
+    points = run.limits.points
+    if points:
+        times = [*(point.time_s for point in points), run.end_s]
+        columns = zip(*(point.node_w for point in [*points, points[-1]]), strict=True)
+        colors = [_NODES[place % len(_NODES)] for place in range(len(run.limits.nodes))]
+        axes.stackplot(
+            times,
+            *columns,
+            step="post",
+            colors=colors,
+            alpha=0.75,
+            edgecolor="white",
+            linewidth=0.5,
+        )
+    _draw_budget(axes, run, span_s)
+
+
+def _draw_budget(axes: Axes, run: PolicyRun, span_s: float) -> None:
     budget_times = [point.time_s for point in run.budget] + [span_s]
     budgets = [point.budget_w for point in run.budget]
     if budgets:
@@ -111,9 +142,6 @@ def _draw_power(axes: Axes, run: PolicyRun, span_s: float) -> None:
         )
     axes.grid(axis="y", color="#DDDDDD", linewidth=0.8)
     axes.set_axisbelow(True)
-    axes.set_title(
-        f"finished after {run.end_s:.0f} s", loc="right", fontsize=11, fontweight="normal"
-    )
 
 
 def _draw_cores(
@@ -161,14 +189,23 @@ def _finish(
     looks: dict[str, JobLook],
     span_s: float,
     title: str,
+    nodes: Sequence[str],
 ) -> None:
     from matplotlib.patches import Patch
 
-    power, cores = axes[0], axes[1]
-    power[0].set_ylim(bottom=0)
-    power[0].set_ylim(top=power[0].get_ylim()[1] * 1.08)
+    power, limits, cores = axes
+    for panel in (power[0], limits[0]):
+        panel.set_ylim(bottom=0)
+        panel.set_ylim(top=panel.get_ylim()[1] * 1.08)
+        panel.set_ylabel("power (W)")
     power[0].set_xlim(0, span_s)
-    power[0].set_ylabel("power (W)")
+    order = f" (from bottom to top: {nodes[0]} to {nodes[-1]})" if nodes else ""
+    limits[0].set_title(
+        f"Power that the limits of the nodes allow{order}",
+        loc="left",
+        fontsize=11,
+        fontweight="normal",
+    )
     for panel in cores:
         panel.set_xlabel("time (s)")
         panel.tick_params(axis="y", length=0)
@@ -230,7 +267,7 @@ def _label_rows(axes: Axes, rows: Sequence[Row]) -> None:
 
 
 def _shortened(node: str, rows: int) -> str:
-    """A name that does not run into the next node's."""
+    """Shorten a name so that it does not overlap with the name of the next node."""
     most = max(3, int(rows * _ROW_INCHES / _LABEL_CHARACTER_INCHES))
     return node if len(node) <= most else node[: most - 1] + "…"
 
@@ -244,7 +281,7 @@ def _by_start(spans: Sequence[CoreSpan]) -> list[CoreSpan]:
 
 
 def _joined(spans: Sequence[CoreSpan]) -> list[CoreSpan]:
-    """Spans of a job on a core that follow without a gap, as one bar."""
+    """Join adjacent spans of a job on a core to a single bar."""
     joined: list[CoreSpan] = []
     for span in sorted(spans, key=lambda span: (span.node, span.cpu, span.start_s)):
         last = joined[-1] if joined else None
@@ -263,7 +300,7 @@ def _joined(spans: Sequence[CoreSpan]) -> list[CoreSpan]:
 
 
 def _labelled(spans: Sequence[CoreSpan]) -> list[CoreSpan]:
-    """The longest bar of every job on every node: where its name has most room."""
+    """Return the longest bar of every job on every node, which has the most room for the name."""
     longest: dict[tuple[str, str], CoreSpan] = {}
     for span in spans:
         best = longest.get((span.job, span.node))

@@ -1,6 +1,6 @@
-"""Draws a fitted profile with its measured points: time by size, and time by cap.
+"""Plot of a fitted profile with its measured points: time by size, and time by cap.
 
-matplotlib is imported when a figure is asked for: it takes a second, and planning never needs it.
+matplotlib is imported only for a plot, because it takes a second and planning never needs it.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 LINES_MAX = 6
-"""More than these in a panel cannot be told apart: evenly chosen ones are drawn."""
+"""Maximum number of distinguishable lines in a panel. Beyond it, an even selection is drawn."""
 
 
 def write_png(path: Path, result: FitResult, points: Sequence[ProfilePoint]) -> None:
-    """Writes a two-panel figure, 1,650 by 825 pixels. Raises OSError when it cannot."""
+    """Write a figure of two panels, 1,650 by 825 pixels. Raises OSError if that fails."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 

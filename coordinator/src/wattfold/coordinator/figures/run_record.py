@@ -1,6 +1,6 @@
-"""What a figure or a table of a run is made of: plain data, whatever the run was.
+"""Data of a run for plots and tables, independent of the kind of run.
 
-Times are seconds from the start of the run. Watts and not microwatts, as these are for people.
+Times are in seconds from the start of the run. Powers are in watts, not microwatts, for readers.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PowerPoint:
-    """Committed and measured power from this moment on."""
+    """Committed and measured power from a time on."""
 
     time_s: float
     committed_w: float
@@ -19,7 +19,7 @@ class PowerPoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BudgetPoint:
-    """The budget from this moment on."""
+    """The budget from a time on."""
 
     time_s: float
     budget_w: float
@@ -27,13 +27,42 @@ class BudgetPoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CoreSpan:
-    """A job held one core for a while."""
+    """A span of time in which a job held a core."""
 
     job: str
     node: str
     cpu: int
     start_s: float
     end_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LimitPoint:
+    """Power that the limits of each node allow from this moment on, base power included."""
+
+    time_s: float
+    node_w: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LimitCurves:
+    """Changes of the limits, each with the power of all nodes in this order."""
+
+    nodes: tuple[str, ...]
+    points: tuple[LimitPoint, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observation:
+    """Figures of a run that were taken from outside of the services."""
+
+    foreign_share: float
+    """Part of the CPU time of the cores that belonged to no process of the run."""
+    samples: int
+    """Number of times that the limits of all nodes were read."""
+    samples_above: int
+    """Number of samples in which the limits exceeded the budget."""
+    limits_w_peak: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,23 +73,19 @@ class PolicyRun:
     budget: tuple[BudgetPoint, ...]
     power: tuple[PowerPoint, ...]
     spans: tuple[CoreSpan, ...]
+    limits: LimitCurves
 
     @property
     def end_s(self) -> float:
-        """When the last core was given back; the last sample without any."""
+        """Time at which the last core was released, or of the last sample if no core was held."""
         if self.spans:
             return max(span.end_s for span in self.spans)
         return max((point.time_s for point in self.power), default=0.0)
 
-    def budget_at(self, time_s: float) -> float | None:
-        """The budget in force at a moment, W; None before the first."""
-        earlier = [point for point in self.budget if point.time_s <= time_s]
-        return max(earlier, key=lambda point: point.time_s).budget_w if earlier else None
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolicyResult:
-    """The figures of merit of one run."""
+    """Results of a run."""
 
     policy: str
     jobs: int
@@ -72,3 +97,4 @@ class PolicyResult:
     committed_w_peak: float
     measured_w_peak: float
     resizes: int
+    observed: Observation

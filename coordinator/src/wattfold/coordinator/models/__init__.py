@@ -1,1 +1,1 @@
-"""How fast jobs run and what they draw: the models every policy and the simulator share."""
+"""Models of the speed and the power of jobs, shared by all policies and the simulator."""

@@ -1,8 +1,8 @@
-"""What a kilowatt-hour costs and when: one price, a table of the day, or a day-ahead series.
+"""Price of electricity over time: a constant, a daily table, or a day-ahead series.
 
-Times are seconds of a calendar that counts from 1970 in UTC. Prices are steps, may be below zero,
-and hold from their time on: the first of a series before it too, the last of it after it. Tables
-of the day are in UTC, as summer time would move what is only told by the clock.
+Times are calendar times in UTC, in seconds since 1970. Prices are steps and may be negative. A
+price holds from its time on. The first price of a series also holds before it, and the last price
+after it. Daily tables are in UTC, because summer time would shift local times.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ Floats = NDArray[np.float64]
 
 DAY_S = 86_400.0
 MWH = 1000.0
-"""kWh in one: exchanges quote EUR/MWh."""
+"""kWh per MWh: exchanges quote EUR/MWh."""
 
 
 class PriceError(ValueError):
-    """A table or series of prices that cannot be read; the message says where and why."""
+    """Invalid table or series of prices; the message gives the place and the reason."""
 
 
 @dataclass(frozen=True)
 class EnergyPrice:
-    """Steps: ``eur_per_kwh[i]`` from ``times_s[i]`` on, times growing; ``daily``: of every day."""
+    """Prices: ``eur_per_kwh[i]`` from ``times_s[i]`` on, ascending; ``daily``: each day."""
 
     times_s: tuple[float, ...] = (0.0,)
     eur_per_kwh: tuple[float, ...] = (0.0,)
@@ -47,40 +47,40 @@ class EnergyPrice:
 
     @classmethod
     def constant(cls, eur_per_kwh: float) -> EnergyPrice:
-        """One price at all times."""
+        """Return a constant price."""
         return cls((0.0,), (eur_per_kwh,))
 
     @property
     def changes(self) -> bool:
-        """Whether it is not the same at all times."""
+        """Whether the price varies."""
         return len(set(self.eur_per_kwh)) > 1
 
     def plus(self, eur_per_kwh: float) -> EnergyPrice:
-        """With what a site pays beside it for every kWh: grid, taxes."""
+        """Return the price plus a surcharge per kWh, such as grid fees and taxes."""
         more = tuple(price + eur_per_kwh for price in self.eur_per_kwh)
         return EnergyPrice(self.times_s, more, daily=self.daily)
 
     def at(self, time_s: float) -> float:
-        """EUR/kWh at a time."""
+        """Return the price at a time, in EUR/kWh."""
         when = time_s % DAY_S if self.daily else time_s
         return float(self._prices[np.searchsorted(self._edges, when, side="right")])
 
     def mean(self, begin_s: float, end_s: float | Floats) -> Floats:
-        """The mean from a time to one or several later ones, EUR/kWh."""
+        """Return the mean price from a time to one or several later times, in EUR/kWh."""
         end = np.asarray(end_s, dtype=np.float64)
         span = np.maximum(end - begin_s, 1e-9)
         return np.asarray(self.integral(begin_s, begin_s + span) / span)
 
     def integral(self, begin_s: float, end_s: float | Floats) -> Floats:
-        """The price integrated from a time to one or several others, EUR s / kWh.
+        """Return the integral of the price from a time to one or several others, in EUR s / kWh.
 
-        A constant draw of P kW then costs P/3600 of it.
+        A constant power of P kW then costs P/3600 times the integral.
         """
         end = np.asarray(end_s, dtype=np.float64)
         return np.asarray(self._until(end) - self._until(np.float64(begin_s)))
 
     def _until(self, time_s: Floats | np.float64) -> Floats:
-        """The integral from some zero."""
+        """Return the integral from an arbitrary origin."""
         if not self.daily:
             return self._steps(np.asarray(time_s))
         days, rest = np.divmod(np.asarray(time_s), DAY_S)
@@ -93,30 +93,30 @@ class EnergyPrice:
 
     @cached_property
     def _edges(self) -> Floats:
-        """Times at which it changes; before the first of a day the last one holds."""
+        """Times at which the price changes. Before the first time of a day the last price holds."""
         return np.array(self.times_s if self.daily else self.times_s[1:], dtype=np.float64)
 
     @cached_property
     def _prices(self) -> Floats:
-        """One more than edges: before, between and after them."""
+        """Prices before, between and after the edges: one more than there are edges."""
         prices = self.eur_per_kwh
         return np.array((prices[-1], *prices) if self.daily else prices, dtype=np.float64)
 
     @cached_property
     def _from(self) -> Floats:
-        """Where each piece begins; the first one at the first edge, as it has no beginning."""
+        """Start of each piece. The first piece, which has no start, gets the first edge."""
         edges = self._edges
         return np.concatenate((edges[:1] if len(edges) else np.zeros(1), edges))
 
     @cached_property
     def _sums(self) -> Floats:
-        """The integral up to there."""
+        """Integral up to the start of each piece."""
         spans = np.diff(self._from)
         return np.concatenate(([0.0], np.cumsum(self._prices[: len(spans)] * spans)))
 
 
 def parse_table(text: str) -> EnergyPrice:
-    """A table of the day such as ``0:00 0.12, 7:00 0.24, 22:00 0.12``, EUR/kWh, UTC.
+    """Parse a daily table such as ``0:00 0.12, 7:00 0.24, 22:00 0.12``, in EUR/kWh and UTC.
 
     Raises PriceError.
     """
@@ -129,11 +129,11 @@ def parse_table(text: str) -> EnergyPrice:
 
 
 def parse_series(text: str) -> EnergyPrice:
-    """A series of prices in EUR/MWh: a line for each step, ``2024-05-01T00:00Z,90.1``.
+    """Parse a series of prices in EUR/MWh with a line per step: ``2024-05-01T00:00Z,90.1``.
 
-    Steps are of any length, 15 minutes or an hour; times without Z are UTC too. A price that is
-    left out or ``null`` is not known: the one before holds on. Empty lines, and a first line of
-    names, are passed over. Raises PriceError.
+    Steps have any length, such as 15 minutes or an hour; times without Z are UTC too. If a price is
+    missing or ``null``, the previous price holds. Empty lines and a header line are skipped. Raises
+    PriceError.
     """
     times: list[float] = []
     prices: list[float] = []
@@ -170,6 +170,8 @@ def _number(text: str, where: str) -> float:
 def _stamp_s(stamp: str, number: int) -> float:
     plain = stamp.removesuffix("Z").removesuffix("+00:00")
     try:
+        if not plain[:1].isdigit():
+            raise ValueError  # numpy accepts "now" and "today" too, and reads the clock
         return float(np.datetime64(plain, "s").astype(np.int64))
     except ValueError:
         raise PriceError(

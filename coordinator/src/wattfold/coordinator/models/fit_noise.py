@@ -1,7 +1,7 @@
-"""Whether a fit describes its points, or only passes between them.
+"""Check whether a fit describes its points as well as their noise allows.
 
-Runs of one point (the same size and cap) differ by chance: that is the noise. A fit cannot be
-better than it; one that is much worse does not describe the program.
+Repeated runs at the same size and cap differ by chance: this is the noise. The error of a fit
+cannot be below it. A fit with a much larger error does not describe the program.
 """
 
 from __future__ import annotations
@@ -11,18 +11,19 @@ from collections.abc import Iterable, Sequence
 
 NOISE_FACTOR = 2.0
 ERROR_MIN = 0.05
-"""Relative errors below it are not worth a word."""
+"""Smaller relative errors give no warning."""
 ERROR_UNKNOWN_NOISE = 0.15
-"""Without repeated runs, errors above it are told."""
+"""Without repeated runs, larger errors give a warning."""
 
 Measured = tuple[int, float, float]
 """Size, cap (W), seconds."""
 
 
 def noise_of(points: Iterable[Measured]) -> float | None:
-    """Relative spread of repeated runs: the pooled standard deviation of log times, None without.
+    """Return the relative noise of repeated runs; None = there are no repeated runs.
 
-    Size and cap say which runs are of one point.
+    It is the pooled standard deviation of log times. Runs with equal size and cap are repeated
+    runs.
     """
     groups: dict[tuple[int, float], list[float]] = {}
     for size, cap_w, seconds in points:
@@ -36,7 +37,7 @@ def noise_of(points: Iterable[Measured]) -> float | None:
 
 
 def fit_warning(points: Sequence[Measured], rms_error: float) -> str:
-    """What to say of a fit with this relative error; empty where it is as good as its points."""
+    """Return a warning about a fit with this relative error, or an empty string."""
     noise = noise_of(points)
     if noise is None:
         if rms_error <= ERROR_UNKNOWN_NOISE:

@@ -1,19 +1,21 @@
-"""Fits a PASS profile to measured points by regression (PARM, SC14, section V).
+"""Fit of a PASS profile to measured points by regression (PARM, SC14, section V).
 
-Relative errors are minimised (`scipy.optimize.least_squares` over log times), from several fixed
-starting points, so that the answer is the same for the same points. Which parameters the points can
-tell is decided first and the others stand at stated defaults, named in the notes:
+The fit minimises relative errors (`scipy.optimize.least_squares` over log times) from several fixed
+starting points, so that the same points always give the same result. First it selects the
+parameters that the points determine. The other parameters keep stated defaults, listed in the
+notes:
 
-* T1: always. Without two sizes nothing else of the scaling.
-* A and sigma: both from four distinct sizes on; A alone from two or three, sigma then stands at its
+* T1: always. With a single size, no other parameter of the scaling.
+* A and sigma: both from four different sizes on. With two or three sizes only A; sigma keeps its
   default.
-* beta: needs two caps that give two different frequencies.
-* a, b, c, f_low, f_high: taken from the node's power curve, else fitted to measured (frequency,
-  power) points. With neither, frequencies are relative and two numbers describe the shape of the
-  curve between the lowest and the highest cap; they are fitted with the rest from five caps on, and
-  stand at stated values below.
+* beta: needs two caps with different frequencies.
+* a, b, c, f_low, f_high: from the node's power curve, or else fitted to measured (frequency, power)
+  points. Without either, frequencies are relative. Two numbers then describe the shape of the curve
+  between the lowest and the highest cap. They are fitted from five caps on; with fewer caps they
+  keep stated defaults.
 
-The range [p_low, p_high] narrows to caps that still change the speed when the points show it.
+The range [p_low, p_high] is narrowed to the caps that still change the speed, if the points show
+it.
 """
 
 from __future__ import annotations
@@ -36,24 +38,24 @@ Floats = NDArray[np.float64]
 BETA_MAX = 0.95
 PARALLELISM_FACTOR_MAX = 64.0
 STATIC_SHARE = 0.4
-"""Static power over the lowest cap, where nothing measured it: 13-14 W of 30-32 W in the paper."""
+"""Static power over the lowest cap if it was not measured: 13-14 W of 30-32 W in the paper."""
 LINEAR_SHARE = 0.6
-"""Share of the linear term in the dynamic power at the highest frequency, likewise."""
+"""Share of the linear term in the dynamic power at the highest frequency if not measured."""
 KNEE_SHARE = 0.9
-"""Below this share of the greatest size the knee of Eq. 9 and 10 has been seen."""
+"""A knee of Eq. 9 and 10 below this share of the maximum size counts as observed."""
 SATURATED = 0.01
-"""A higher cap that saves less than this share of the time does not help."""
+"""A higher cap that saves a smaller share of the time does not help."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProfilePoint:
-    """One measurement: so long, at such a size and cap per package."""
+    """A measurement: the run time at a size and a cap per package."""
 
     size: int
     cap_w: float
     seconds: float
     power_w: float = 0.0
-    """Mean power of a package meanwhile, W; 0 = not measured."""
+    """Mean power of a package during the run, in W; 0 = not measured."""
     weight: float = 1.0
 
     def __post_init__(self) -> None:
@@ -70,27 +72,15 @@ class FrequencyPoint:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RatePoint:
-    """Progress a running job made: so much per second, at such a size and cap."""
-
-    size: int
-    cap_w: float
-    rate: float
-    """Units of work of the program per second, above zero."""
-    weight: float = 1.0
-    """For example the seconds observed."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class FitResult:
-    """A fitted profile and how well it describes the points."""
+    """A fitted profile and its errors."""
 
     profile: PassProfile
     rms_relative_error: float
     residuals: tuple[float, ...]
-    """Per point ``fitted / measured - 1``, in the order given."""
+    """``fitted / measured - 1`` of each point, in the given order."""
     notes: tuple[str, ...]
-    """What the points could not tell, and what stands instead."""
+    """Parameters that the points do not determine, and the values used instead."""
 
 
 def fit(
@@ -101,13 +91,13 @@ def fit(
     curve: PowerCurve | None = None,
     frequencies: Sequence[FrequencyPoint] = (),
 ) -> FitResult:
-    """Fits a profile to times.
+    """Fit a profile to run times.
 
     Args:
-        points: at least one. Repeated measurements of a point are welcome.
+        points: at least one. Repeated measurements of a point are allowed.
         app, unit: copied into the profile.
         curve: the node's power curve, if known.
-        frequencies: measured powers at frequencies, used when there is no curve.
+        frequencies: measured powers at frequencies, used if there is no curve.
 
     Raises:
         ValueError: no points.
@@ -131,42 +121,11 @@ def fit(
     )
 
 
-def fit_from_rates(
-    points: Sequence[RatePoint],
-    *,
-    app: str,
-    unit: SizeUnit,
-    curve: PowerCurve | None = None,
-    work: float = 0.0,
-) -> FitResult:
-    """Fits a profile to the progress of a running job.
-
-    Args:
-        points: what it did so far. work: what the profile's times are for, in the program's units:
-        what remains, or all of it. 0 = unknown; times are then for one unit of work and only their
-        ratios mean something (said in the notes).
-    """
-    amount = work if work > 0 else 1.0
-    timed = []
-    for point in points:
-        if not point.rate > 0:
-            raise ValueError(f"a job without progress has no time: {point}")
-        seconds = amount / point.rate
-        timed.append(
-            ProfilePoint(size=point.size, cap_w=point.cap_w, seconds=seconds, weight=point.weight)
-        )
-    result = fit(timed, app=app, unit=unit, curve=curve)
-    if work > 0:
-        return result
-    note = "the total work is unknown: times are for one unit of work"
-    return replace(result, notes=(*result.notes, note))
-
-
 def fit_curve(points: Sequence[FrequencyPoint]) -> PowerCurve:
-    """Fits Eq. 18 to measured powers, the ends being the lowest and highest frequency measured.
+    """Fit Eq. 18 to measured powers, between the lowest and the highest measured frequency.
 
     Raises:
-        ValueError: fewer than three distinct frequencies.
+        ValueError: fewer than three different frequencies.
     """
     f = np.asarray([point.f_ghz for point in points], dtype=np.float64)
     p = np.asarray([point.power_w for point in points], dtype=np.float64)
@@ -190,7 +149,7 @@ def fit_curve(points: Sequence[FrequencyPoint]) -> PowerCurve:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Plan:
-    """Which parameters are free, and what stands for the others."""
+    """Free parameters of a fit, and the curve and size that determine the others."""
 
     curve: PowerCurve
     size_max: int
@@ -238,7 +197,7 @@ def _default_beta(curve: PowerCurve) -> float:
 
 
 def _profile_of(x: Floats, plan: _Plan, app: str, unit: SizeUnit) -> PassProfile:
-    """The profile of a vector of the plan's free parameters, in the order of `_box`."""
+    """Return the profile of a vector of the plan's free parameters, in the order of `_box`."""
     values = iter(x.tolist())
     t1_s = math.exp(next(values))
     parallelism = math.exp(next(values)) if plan.parallelism else float(plan.size_max)
@@ -261,7 +220,7 @@ def _profile_of(x: Floats, plan: _Plan, app: str, unit: SizeUnit) -> PassProfile
 def _least_error(
     points: Sequence[ProfilePoint], plan: _Plan, app: str, unit: SizeUnit
 ) -> PassProfile:
-    """The best of several starts."""
+    """Return the best fit of several starts."""
     sizes = np.asarray([point.size for point in points], dtype=np.float64)
     caps = np.asarray([point.cap_w for point in points], dtype=np.float64)
     seconds = np.asarray([point.seconds for point in points], dtype=np.float64)
@@ -274,18 +233,18 @@ def _least_error(
         times = scaled * profile.slowdowns(caps)
         return np.asarray(weights * (np.log(times) - np.log(seconds)), dtype=np.float64)
 
-    # What the single measurements alone say T1 may be, at perfect scaling.
+    # T1 that the measurements give with perfect scaling.
     low, high, starts = _box(plan, float(np.exp(np.mean(np.log(seconds * sizes)))))
     return _profile_of(best_of(error, starts, low, high), plan, app, unit)
 
 
 def _box(plan: _Plan, work_s: float) -> tuple[Floats, Floats, list[Floats]]:
-    """Bounds and starting points of the free parameters: log T1, log A, sigma, beta, shape."""
+    """Return bounds and starts of the free parameters: log T1, log A, sigma, beta, shape."""
     size_max = plan.size_max
     log_t1 = math.log(work_s)
     axes: list[tuple[float, float, tuple[float, ...]]] = [(log_t1 - 20.0, log_t1 + 20.0, (log_t1,))]
     if plan.parallelism:
-        # An A many times the greatest size cannot be told from perfect scaling.
+        # An A many times the maximum size is indistinguishable from perfect scaling.
         shares = (0.2, 0.5, 1.0, 4.0)
         logs = tuple(math.log(max(1.0, size_max * share)) for share in shares)
         axes.append((0.0, math.log(PARALLELISM_FACTOR_MAX * size_max), logs))
@@ -304,13 +263,13 @@ def _box(plan: _Plan, work_s: float) -> tuple[Floats, Floats, list[Floats]]:
 def best_of(
     error: Callable[[Floats], Floats], starts: Sequence[Floats], low: Floats, high: Floats
 ) -> Floats:
-    """The parameters of the least squared error from these starts, within bounds."""
+    """Return the parameters with the smallest squared error over these starts, within bounds."""
     best: Floats | None = None
     least = np.inf
     for start in starts:
         inside = np.clip(start, low + 1e-6, high - 1e-6)
         found = least_squares(error, inside, bounds=(low, high), x_scale="jac", max_nfev=100)
-        # Strictly better: of equal fits the first start's stays.
+        # Strictly better: of equal fits the result of the first start is used.
         if best is None or found.cost < least * (1.0 - 1e-9):
             best, least = np.asarray(found.x, dtype=np.float64), float(found.cost)
     assert best is not None
@@ -326,7 +285,7 @@ def _residuals(profile: PassProfile, points: Sequence[ProfilePoint]) -> Floats:
 def _relative_curve(
     p_low_w: float, p_high_w: float, static_share: float, linear_share: float
 ) -> PowerCurve:
-    """A curve through two powers, 1 GHz being the frequency at the higher one."""
+    """Return a curve through two powers, with 1 GHz at the higher power."""
     static = static_share * p_low_w
     dynamic = p_high_w - static
     a, b = (1.0 - linear_share) * dynamic, linear_share * dynamic
@@ -335,15 +294,15 @@ def _relative_curve(
 
 
 def _cap_curve(points: Sequence[ProfilePoint]) -> PowerCurve:
-    """The stated shape through the lowest and the highest cap measured."""
+    """Return a curve of the default shape through the lowest and the highest measured cap."""
     caps = [point.cap_w for point in points]
-    # One cap spans no curve: the ratio of the published p_h to p_l stands for it.
+    # A single cap spans no curve: the published ratio of p_h to p_l is assumed.
     p_high = max(caps) if max(caps) > 1.05 * min(caps) else 1.5 * min(caps)
     return _relative_curve(min(caps), p_high, STATIC_SHARE, LINEAR_SHARE)
 
 
 def _narrowed(curve: PowerCurve, points: Sequence[ProfilePoint], notes: list[str]) -> PowerCurve:
-    """Lowers f_high to the least cap above which the job was no faster, over all sizes together.
+    """Lower f_high to the smallest cap above which the job was no faster, over all sizes together.
 
     Only sizes measured at every cap count, so that the caps are compared on equal terms.
     """

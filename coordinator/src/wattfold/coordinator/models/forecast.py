@@ -1,20 +1,20 @@
-"""How long a job will run, by what runs like it took: better than what its user asked for.
+"""Prediction of run times from similar earlier runs, better than the users' requests.
 
-Users ask for far more than their jobs take, since what they ask for is also when the job is ended.
-Two predictors learn from every run that ends:
+Users request far more time than their jobs need, because jobs are ended after the requested time.
+Two predictors learn from every completed run:
 
 * **last two** (D. Tsafrir, Y. Etsion, D. G. Feitelson: Backfilling Using System-Generated
   Predictions Rather than User Runtime Estimates. IEEE TPDS 18(6), 2007): the mean of the last two
-  runs of the same user and application; while there is none, of the same user.
+  runs of the same user and application, or else of the same user.
 * **regression** (after E. Gaussier, D. Glesser, V. Reis, D. Trystram: Improving Backfilling by
   Using Machine Learning to Predict Running Times. SC15): a linear model of logarithms, learnt
-  online. Its loss is not symmetric: a prediction that is too long keeps others from the nodes, and
-  weighs more than one that the run exceeds, which is mended as the run goes on.
+  online. Its loss is asymmetric. A prediction that is too long denies nodes to other jobs. It
+  weighs more than a prediction that is too short, which is corrected during the run.
 
-What is known is taken when a job is submitted (`Known`) and stays with it, so that what is learnt
-at its end is learnt of just that. A job that runs on past its prediction is given more in steps
-(`grown_ns`). No prediction goes beyond what the user asked for. Times are whole nanoseconds, 0
-where there is none. Everything follows from the runs and their order.
+The knowledge at submission (`Known`) is stored with the job, so that learning at its end uses the
+same input. A job that exceeds its prediction gets more time in steps (`grown_ns`). No prediction
+exceeds the user's request. Times are integer nanoseconds, 0 = unknown. The result depends only on
+the runs and their order.
 """
 
 from __future__ import annotations
@@ -24,29 +24,29 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 METHODS = ("user", "last-two", "regression")
-"""How plans take run times: by the user's word, or by a prediction."""
+"""Sources of run times for plans: the user's request, or a prediction."""
 USER, LAST_TWO, REGRESSION = METHODS
 
 LEAST_NS = 1_000_000_000
 _MINUTE_NS = 60_000_000_000
 STEPS_NS = tuple(_MINUTE_NS * m for m in (1, 5, 15, 30, 60, 120, 300, 600, 1200, 3000, 6000))
-"""What a job that exceeds its prediction is given, one after the other, by Tsafrir et al."""
+"""Successive extensions of a job that exceeds its prediction, by Tsafrir et al."""
 WRONG = 2
-"""A prediction says no more of a job that is given so many times as much: its user's word does."""
+"""Beyond this multiple of its prediction, the user's request replaces the prediction."""
 ENTRIES_MAX = 10_000
-"""Users, and as many pairs of user and application, that are remembered; those seen last."""
+"""Maximum number of remembered users, and of pairs of user and application; the latest stay."""
 
 OVER = 3.0
-"""How much more a prediction that was too long weighs than one that was too short."""
+"""Weight of a prediction that was too long, relative to a prediction that was too short."""
 RATE = 0.03
 USUAL_OF = 8
-"""What is usual is the mean of about so many runs."""
+"""Number of runs in the usual run time, a moving mean."""
 FEATURES = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """What a submission says. ``time_ns`` 0: its user does not say how long it takes."""
+    """The request of a submission. ``time_ns`` 0: the user gives no time."""
 
     user: str
     app: str
@@ -56,9 +56,9 @@ class Asked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Known:
-    """What runs like a job had shown when it was submitted.
+    """Run times of similar jobs at the submission of a job.
 
-    ``alike``: they were of its application too, and not only of its user.
+    ``alike``: they had the same application, and not only the same user.
     """
 
     last_ns: int = 0
@@ -73,14 +73,14 @@ NOTHING_KNOWN = Known()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recent:
-    """The last runs of somebody: the last, the one before it, and what is usual."""
+    """Last runs of a user or a pair: the last run, the previous run, and the usual run time."""
 
     last_ns: int
     before_ns: int = 0
     usual_ns: int
 
     def then(self, run_ns: int, count: int = USUAL_OF) -> Recent:
-        """After one more run."""
+        """Return the values after another run."""
         nearer_ns = (run_ns - self.usual_ns) // count
         return Recent(
             last_ns=run_ns, before_ns=self.last_ns, usual_ns=max(self.usual_ns + nearer_ns, 1)
@@ -89,7 +89,7 @@ class Recent:
 
 @dataclass(slots=True, kw_only=True)
 class Weights:
-    """The regression: weights of the features, and the sums of squares that its steps go by."""
+    """State of the regression: weights of the features, and sums of squares for its steps."""
 
     weights: list[float] = field(default_factory=lambda: [0.0] * FEATURES)
     squares: list[float] = field(default_factory=lambda: [0.0] * FEATURES)
@@ -98,15 +98,15 @@ class Weights:
 
 @dataclass(slots=True, kw_only=True)
 class RunHistory:
-    """All that predictions are made of."""
+    """All data for predictions."""
 
     users: dict[str, Recent] = field(default_factory=dict)
     apps: dict[str, Recent] = field(default_factory=dict)
-    """By user and application."""
+    """Runs by user and application."""
     regression: Weights = field(default_factory=Weights)
 
     def known(self, asked: Asked) -> Known:
-        """What there is to know of a job that is submitted now."""
+        """Return what is known about a job that is submitted now."""
         own = self.apps.get(_key(asked))
         recent = own or self.users.get(asked.user)
         if recent is None:
@@ -131,14 +131,17 @@ class RunHistory:
         )
 
     def learn(self, asked: Asked, known: Known, run_ns: int) -> None:
-        """A job has ended by itself or at its limit after so long, of which this was known."""
+        """Learn from a run that ended by itself or at its limit.
+
+        ``known`` is the knowledge at the submission of the job.
+        """
         run_ns = max(run_ns, LEAST_NS)
         self._fit(asked, known, run_ns)
         _note(self.apps, _key(asked), run_ns)
         _note(self.users, asked.user, run_ns)
 
     def _fit(self, asked: Asked, known: Known, run_ns: int) -> None:
-        """One step of AdaGrad down the asymmetric squared loss."""
+        """Do one step of AdaGrad on the asymmetric squared loss."""
         if not (known.last_ns or asked.time_ns):
             return
         model, features = self.regression, _features(asked, known)
@@ -154,9 +157,9 @@ class RunHistory:
 
 
 def predicted_ns(method: str, known: Known, time_ns: int) -> int:
-    """How long a job is taken to run when it starts; its user's word where nothing is known.
+    """Return the assumed run time of a job at its start; without knowledge the user's request.
 
-    ``method`` is one of `METHODS`. Never beyond the user's word, where there is one.
+    ``method`` is one of `METHODS`. The result never exceeds the user's request, if there is one.
     """
     if method == LAST_TWO and known.last_ns:
         runs = (known.last_ns, known.before_ns) if known.before_ns else (known.last_ns,)
@@ -167,10 +170,10 @@ def predicted_ns(method: str, known: Known, time_ns: int) -> int:
 
 
 def grown_ns(predicted: int, spent: int, time_ns: int) -> int:
-    """What a job that has run for ``spent`` is taken to run in all.
+    """Return the assumed total run time of a job that has run for ``spent``.
 
-    Its prediction, and once it has run for that, more by one step after the other; beyond twice
-    its prediction what its user asked for, and never more.
+    It is the prediction. Once the job has run that long, it grows in steps. Beyond twice the
+    prediction it is the user's request, which it never exceeds.
     """
     planned = predicted
     if not planned:
@@ -182,6 +185,17 @@ def grown_ns(predicted: int, spent: int, time_ns: int) -> int:
         if planned > WRONG * predicted:
             planned = max(planned, time_ns)
     return min(planned, time_ns) if time_ns else planned
+
+
+def lasting_ns(planned: int, spent: int, estimate_ns: int, limit_ns: int) -> int:
+    """Return the assumed total run time of a job that has run for ``spent``.
+
+    A prediction grows up to the user's estimate. For a job that has run longer than the estimate,
+    it grows from the estimate up to the time limit. 0 = there is no estimate, or no limit.
+    """
+    if 0 < estimate_ns <= spent:
+        return grown_ns(max(planned, estimate_ns), spent, limit_ns)
+    return grown_ns(planned, spent, estimate_ns or limit_ns)
 
 
 def _within(run_ns: int, time_ns: int) -> int:
@@ -201,7 +215,7 @@ def _note(entries: dict[str, Recent], key: str, run_ns: int) -> None:
 
 
 def _anchor(asked: Asked, known: Known) -> float:
-    """Where the regression starts from: half way from the last runs to the user's word."""
+    """Return the offset of the regression: the last run, or the user's request if that is less."""
     said = math.log(max(asked.time_ns, LEAST_NS) / 1e9)
     if not known.last_ns:
         return said
@@ -210,7 +224,7 @@ def _anchor(asked: Asked, known: Known) -> float:
 
 
 def _features(asked: Asked, known: Known) -> Sequence[float]:
-    """Logarithms that differ little between a job of seconds and one of days."""
+    """Return logarithmic features, which differ little between jobs of seconds and of days."""
     said = _log_s(asked.time_ns) if asked.time_ns else 0.0
     last = _log_s(known.last_ns) if known.last_ns else said
     before = _log_s(known.before_ns) if known.before_ns else last

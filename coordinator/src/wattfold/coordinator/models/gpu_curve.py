@@ -1,4 +1,4 @@
-"""Work on GPUs under lower limits: the curve that planners, simulators and emulated GPUs share."""
+"""Speed of GPUs under lower limits: the curve shared by planners, simulators and emulated GPUs."""
 
 from __future__ import annotations
 

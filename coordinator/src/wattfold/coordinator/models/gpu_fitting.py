@@ -1,9 +1,9 @@
-"""Fits what lower limits of a GPU make of an application to measured times of epochs.
+"""Fit of the effect of lower GPU limits on an application to measured epoch times.
 
-Relative errors of times against that at the greatest limit are minimised, from several fixed
-starts. Five limits tell the four numbers of a `GpuCurve`; three or four tell full power and beta,
-and the others stand at what is usual: static power at `STATIC_SHARE` of the greatest limit, the
-knee at `KNEE`.
+The fit minimises relative errors of times against the time at the maximum limit, from several fixed
+starts. Five limits determine all four numbers of a `GpuCurve`. Three or four limits determine full
+power and beta. The other two then have typical values: static power is `STATIC_SHARE` of the
+maximum limit, and the knee is `KNEE`.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ class GpuFit:
 
 
 def fit_gpu_curve(seconds: Mapping[float, float]) -> GpuFit:
-    """The curve behind seconds of an epoch by limit in W.
+    """Fit a curve to seconds per epoch by limit in W.
 
-    Raises ValueError for fewer than three limits, or times that cannot be.
+    Raises ValueError for fewer than three limits, or for impossible times.
     """
     if len(seconds) < LIMITS_MIN:
         raise ValueError(f"{len(seconds)} limits: a curve needs {LIMITS_MIN} or more")
@@ -57,7 +57,7 @@ def fit_gpu_curve(seconds: Mapping[float, float]) -> GpuFit:
         times = [math.log(curve.slowdown(limit) / whole) for limit in limits]
         return np.asarray(times, dtype=np.float64) - logs
 
-    # Full power as a share of the greatest limit, beta; static power as a share of full, the knee.
+    # Full power over the maximum limit; beta; static power over full power; the knee.
     axes = [(0.3, 1.0, (0.7, 0.95)), (0.0, 1.0, (0.2, 0.5, 0.9))]
     axes += [(0.01, 0.9, (0.2,)), (0.3, 1.0, (0.65, 0.85))] if every else []
     low, high = (np.asarray([axis[side] for axis in axes]) for side in (0, 1))

@@ -1,11 +1,10 @@
-"""Fits profiles to what jobs have shown while they ran, which is little and noisy at first.
+"""Fit of profiles to observations of running jobs, which are few and noisy at first.
 
-One run at one size tells its speed there and nothing of other sizes; a few seconds at two sizes
-tell mostly chance. Taken at their word they held programs on one core for ever, as no later run was
-ever given another. So a learnt profile starts from what is assumed of a program nobody knows
-(`default_profile`), as points that weigh like `PRIOR_S` seconds of observation, at the speed that
-was seen. What is observed outweighs them in time; until then sizes nobody has tried stay worth
-trying.
+A run at one size shows the speed at this size only; a few seconds at two sizes show mostly noise.
+Fits to such data alone kept programs on one core for ever, because no later run got another core.
+So a learnt profile starts from the default profile of an unknown program (`default_profile`). It
+enters the fit as points at the observed speed with the weight of `PRIOR_S` seconds of observation.
+Observations outweigh it in time. Until then unobserved sizes remain worth trying.
 """
 
 from __future__ import annotations
@@ -30,13 +29,13 @@ def fit_learnt(
     work: float,
     size_max: int,
 ) -> FitResult:
-    """Fits a profile to what was seen of runs of ``work`` units, together with what is assumed.
+    """Fit a profile to observed runs of ``work`` units, together with the default profile.
 
-    The residuals and the error are those of what was seen. ``size_max`` is the greatest size jobs
-    of the program ask for.
+    The residuals and the error refer to the observations. ``size_max`` is the maximum size that
+    jobs of the program request.
 
     Raises:
-        ValueError: nothing seen, no work, or a job that made no progress.
+        ValueError: no observations, no work, or a job that made no progress.
     """
     if not seen or not work > 0 or any(not point.rate > 0 for point in seen):
         raise ValueError(f"{len(seen)} points and {work:g} units of work determine no run time")
@@ -55,7 +54,7 @@ def fit_learnt(
 def _assumed(
     points: Sequence[ProfilePoint], curve: PowerCurve, size_max: int, unit: SizeUnit
 ) -> list[ProfilePoint]:
-    """Points of the default profile, at the speed that was seen."""
+    """Return points of the default profile, at the observed speed."""
     shape = default_profile(curve, size_max, 1.0, unit=unit)
     level = shape.scaled(_level(points, shape))
     sizes = sorted({size_max, *(2**k for k in range(size_max.bit_length()))})
@@ -72,6 +71,6 @@ def _assumed(
 
 
 def _level(points: Sequence[ProfilePoint], shape: PassProfile) -> float:
-    """The factor that brings the times of a shape to those that were seen, in the mean."""
+    """Return the factor that scales the times of a shape to the observed times, on average."""
     ratios = [np.log(p.seconds / shape.time_s(p.size, p.cap_w)) for p in points]
     return float(np.exp(np.average(ratios, weights=[point.weight for point in points])))

@@ -1,12 +1,12 @@
-"""How fast a job is on parts of the nodes it asked for (D'Amico et al., ICPP 2019, Eq. 5 and 6).
+"""Speed of a job on parts of its requested nodes (D'Amico et al., ICPP 2019, Eq. 5 and 6).
 
-* **ideal**: in proportion to the cores it has in all; work moves to where the cores are.
-* **worst case**: every node is as slow as the one where the job has least of what it asked for
-  there, since all of it waits for that one.
+* **ideal**: in proportion to its total number of cores; work moves to where the cores are.
+* **worst case**: every node is as slow as the node with the smallest part of its request, because
+  the whole job waits for that node.
 
-Cores count by what they are of a unit of the job, so that half of a small node is worth as much as
-half of a large one. Progress is the time spent at a speed times that speed; a job ends when its sum
-is its time at the full request.
+Cores count as fractions of a unit of the job, so that half of a small node counts as much as half
+of a large node. Progress is the integral of the speed over time. A job ends when its progress
+equals its time at the full request.
 """
 
 from __future__ import annotations
@@ -17,26 +17,26 @@ from typing import NamedTuple
 
 
 class PartModel(enum.StrEnum):
-    """What the speed of a job on parts of nodes follows."""
+    """Model of the speed of a job on parts of nodes."""
 
     IDEAL = "ideal"
     WORST_CASE = "worst-case"
 
 
 class Part(NamedTuple):
-    """So many like parts of nodes."""
+    """Identical parts of a number of nodes."""
 
     nodes: int
     cores: int
-    """The job has of each."""
+    """Cores of the job on each node."""
     asked: int
-    """The job asked for of each; at least 1."""
+    """Requested cores on each node; at least 1."""
     worth: int = 1
-    """What a core there counts for, so that those of unlike nodes can be added."""
+    """Weight of a core, so that cores of different kinds of nodes can be added."""
 
 
 def effective(parts: Iterable[Part], model: PartModel) -> tuple[int, int]:
-    """What the job has, in cores times worth: a whole number over another one, which is not 0."""
+    """Return the effective cores times worth as a fraction (numerator, denominator above 0)."""
     if model is PartModel.IDEAL:
         return sum(part.nodes * part.cores * part.worth for part in parts), 1
     known = list(parts)
@@ -46,9 +46,9 @@ def effective(parts: Iterable[Part], model: PartModel) -> tuple[int, int]:
 
 
 def stretched_ns(static_ns: int, asked: int, has: tuple[int, int]) -> int:
-    """Time of a whole job that takes ``static_ns`` on what it asked for, rounded up.
+    """Return the time of a whole job that takes ``static_ns`` on its request, rounded up.
 
-    ``asked`` are cores times worth, ``has`` is `effective` of its parts, above zero.
+    ``asked`` is cores times worth. ``has`` is `effective` of its parts, above zero.
     """
     cores, over = has
     return -(-static_ns * asked * over // cores)

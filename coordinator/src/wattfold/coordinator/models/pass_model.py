@@ -1,19 +1,19 @@
 """PASS: run time of a job by its size and package power cap (PARM, SC14, Eq. 9-19).
 
-A profile joins the strong scaling of an application (`scaling`) with its sensitivity to frequency:
-a part ``W_cpu/f`` that follows the clock and a part ``T_mem`` that does not (Eq. 12-16), and with
-the power curve that turns a cap into a frequency. Between p_low and p_high it is exactly the
-published model.
+A profile combines three parts: the strong scaling of an application (`scaling`), its sensitivity to
+frequency, and the power curve that converts a cap into a frequency. For the sensitivity, time has a
+part ``W_cpu/f`` that depends on the clock and a part ``T_mem`` that does not (Eq. 12-16). Between
+p_low and p_high it is exactly the published model.
 
-Two choices of ours, both outside the published range:
+Two choices are ours, both outside the published range:
 
-* Eq. 14 bounds beta by ``1 - f_l/f_h``. The published table breaks the bound by a little for
-  LeanMD, which makes T_mem negative. The equations still give T_l at f_l, T_h at f_h and fall in
-  between, so such values are kept.
+* Eq. 14 bounds beta by ``1 - f_l/f_h``. The published table exceeds the bound slightly for LeanMD,
+  which makes T_mem negative. The equations still give T_l at f_l and T_h at f_h, and fall in
+  between, so such values are accepted.
 * Below p_low no lower frequency exists and the processor skips clock cycles. Dynamic power and
-  speed are then both taken as proportional to the share of cycles kept: the speed at p_low times
-  ``(cap - c) / (p_low - c)``, never below one thousandth of it. PARM does not offer such caps;
-  agents at their floor may still be there.
+  speed are then assumed to be proportional to the share of remaining cycles. The speed is that at
+  p_low times ``(cap - c) / (p_low - c)``, but at least one thousandth of it. PARM does not offer
+  such caps; agents at their floor may still have them.
 """
 
 from __future__ import annotations
@@ -31,24 +31,27 @@ from wattfold.coordinator.models.scaling import check_scaling, scaled_time_s, sc
 Floats = NDArray[np.float64]
 
 DEFAULT_SIGMA = 0.5
+_WIDEST = 0.999
+"""The minimum cap of a node counts as at most this share of its maximum."""
 _STATIC_W = 13.5
 """The paper states 13 to 14 W for all applications."""
+ANY_RANGE_W = (0.0, 0.0)
 SPEED_FLOOR = 1e-3
-"""Least share of the speed at p_low that throttling leaves, so that no time is infinite."""
+"""Minimum speed under throttling over the speed at p_low, so that no time is infinite."""
 
 
 class SizeUnit(StrEnum):
-    """What the size of a job counts."""
+    """Unit of the size of a job."""
 
     CORES = "cores"
     NODES = "nodes"
     UNITS = "units"
-    """Job units: so many cores of a node each, with what goes with them."""
+    """Job units: a number of cores of a node each, with memory and GPUs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PassProfile:
-    """The PASS parameters of one application. Immutable; see the module for the model."""
+    """The PASS parameters of an application. Immutable; the module describes the model."""
 
     app: str
     unit: SizeUnit
@@ -67,6 +70,11 @@ class PassProfile:
     f_high_ghz: float
     p_low_w: float
     p_high_w: float
+    range_w: tuple[float, float] = ANY_RANGE_W
+    """Minimum and maximum package cap of the nodes of this profile.
+
+    `ANY_RANGE_W`: the powers apply to all nodes.
+    """
 
     def __post_init__(self) -> None:
         check_scaling(self.t1_s, self.average_parallelism, self.sigma)
@@ -77,7 +85,7 @@ class PassProfile:
             ("p_low", self.p_low_w, curve.p_low_w),
             ("p_high", self.p_high_w, curve.p_high_w),
         ):
-            # Published and typed-in figures are rounded; anything coarser is a mistake.
+            # Published and typed figures are rounded; larger deviations are mistakes.
             if not abs(stated - computed) <= 0.05 * computed:
                 raise ValueError(
                     f"{name} of {self.app} is {stated} W, but its curve gives {computed:.2f} W"
@@ -95,7 +103,7 @@ class PassProfile:
         t1_s: float,
         beta: float,
     ) -> PassProfile:
-        """A profile whose power figures are those of a curve."""
+        """Return a profile with the power figures of a curve."""
         return cls(
             app=app,
             unit=unit,
@@ -114,7 +122,7 @@ class PassProfile:
 
     @property
     def shape(self) -> tuple[float, ...]:
-        """All that its times depend on but ``t1_s``, which multiplies them."""
+        """All parameters of its times except the factor ``t1_s``."""
         frequencies = self.a, self.b, self.c, self.beta, self.f_low_ghz, self.f_high_ghz
         powers = self.p_low_w, self.p_high_w
         return (self.average_parallelism, self.sigma, *frequencies, *powers)
@@ -127,14 +135,33 @@ class PassProfile:
         )
 
     def scaled(self, time_factor: float) -> PassProfile:
-        """The same application with another amount of work.
+        """Return the same application with another amount of work.
 
         ``time_factor`` multiplies every time.
         """
         return replace(self, t1_s=self.t1_s * time_factor)
 
+    def on(self, cap_min_w: float, cap_max_w: float) -> PassProfile:
+        """Return the same program on nodes with this range of package caps, in W.
+
+        Its powers keep their relative position in the range, so full power is full speed on all
+        nodes. A profile without a range is returned unchanged.
+        """
+        if self.range_w in (ANY_RANGE_W, (cap_min_w, cap_max_w)):
+            return self
+        curve = _moved(self.curve, self.range_w, (cap_min_w, cap_max_w))
+        return replace(
+            self,
+            a=curve.a,
+            b=curve.b,
+            c=curve.c,
+            p_low_w=curve.p_low_w,
+            p_high_w=curve.p_high_w,
+            range_w=(cap_min_w, cap_max_w),
+        )
+
     def time_s(self, n: float, cap_w: float) -> float:
-        """Run time on n units, every package capped at ``cap_w``, s.
+        """Return the run time on n units with every package capped at ``cap_w``, in s.
 
         Raises ValueError for n < 1.
         """
@@ -145,30 +172,30 @@ class PassProfile:
         return at_full_power * slowdown
 
     def times_s(self, sizes: ArrayLike, caps_w: ArrayLike) -> Floats:
-        """`time_s` for every pair: an array of shape (sizes, caps), s."""
+        """Return `time_s` for every pair: an array of shape (sizes, caps), in s."""
         at_full_power = scaled_times_s(self.t1_s, self.average_parallelism, self.sigma, sizes)
         return np.multiply.outer(at_full_power, self.slowdowns(caps_w))
 
     def part_time_s(self, n: float, part: float, cap_w: float) -> float:
-        """`time_s` on that part (0..1) of the cores of each of n units, s.
+        """Return `time_s` on the given part (0..1) of the cores of each of n units, in s.
 
-        As on so many fewer units; the cores of one unit scale as they do where it is alone.
+        It equals the time on n * part units. A part of a single unit scales in proportion.
         """
         units = n * part
         return self.time_s(units, cap_w) if units >= 1 else self.time_s(1, cap_w) / units
 
     def slowdowns(self, caps_w: ArrayLike) -> Floats:
-        """Run time at each cap over the run time at full power (Eq. 12-16), one or more."""
+        """Return the run time at each cap over the time at full power (Eq. 12-16), at least 1."""
         return _slowdowns(
             self.a, self.b, self.c, self.beta, self.f_low_ghz, self.f_high_ghz, caps_w
         )
 
     def levels_w(self, count: int, cap_min_w: float, cap_max_w: float) -> tuple[float, ...]:
-        """Up to ``count`` ascending caps worth offering within a zone's range, W.
+        """Return up to ``count`` ascending caps worth offering within a zone's range, in W.
 
-        Evenly spaced in speed, not in power: the power curve is convex, so this puts more levels
-        where a watt buys more. A zone that only allows caps at or above p_high, or at or below
-        p_low, yields one level. At least one level.
+        They are evenly spaced in speed, not in power: the power curve is convex, so more levels are
+        where a watt gains more. A zone that only allows caps at or above p_high, or at or below
+        p_low, gets one level. There is at least one level.
 
         Raises:
             ValueError: count below 1 or an empty range.
@@ -187,7 +214,7 @@ class PassProfile:
 def _published(
     app: str, a: float, b: float, p_low_w: float, p_high_w: float, beta: float
 ) -> PassProfile:
-    """A line of the published table. A, sigma and T1 are not in it and stand at neutral values."""
+    """Return a row of the published table. A, sigma and T1 are not in it: they are neutral."""
     f_low, f_high = cubic_frequencies_ghz(a, b, _STATIC_W, np.asarray([p_low_w, p_high_w]))
     return PassProfile(
         app=app,
@@ -227,12 +254,12 @@ def default_profile(
     app: str = "unknown",
     unit: SizeUnit = SizeUnit.CORES,
 ) -> PassProfile:
-    """What to assume of a job nobody has profiled.
+    """Return the default profile of a job without a profile.
 
-    A = size_max: whoever asks for that many units expects them all to help. sigma = 0.5: the middle
-    of Downey's range, so the job is neither starved nor preferred. beta = half of its bound ``1 -
-    f_l/f_h``: the same, between memory-bound and clock-bound. ``t_s`` is the expected run time at
-    size_max and full power.
+    A is size_max: a user who requests this many units expects all of them to help. The variance
+    sigma is 0.5, the middle of Downey's range, so that the job is neither starved nor preferred.
+    The sensitivity beta is half of its bound ``1 - f_l/f_h``, between memory-bound and clock-bound.
+    ``t_s`` is the expected run time at size_max and full power.
 
     Raises:
         ValueError: size_max below 1 or t_s not above zero.
@@ -265,14 +292,27 @@ def _slowdowns(
 
 
 @lru_cache(maxsize=4096)
+def _moved(
+    curve: PowerCurve, before_w: tuple[float, float], after_w: tuple[float, float]
+) -> PowerCurve:
+    """Return a curve of nodes with one range of caps for nodes with another range."""
+    (low_w, high_w), (least_w, most_w) = before_w, after_w
+    # Caps that cannot be changed mean full power.
+    least_w = min(least_w, most_w * _WIDEST)
+    scale = (most_w - least_w) / (high_w - low_w)
+    ends_w = (least_w + (end_w - low_w) * scale for end_w in (curve.p_low_w, curve.p_high_w))
+    return curve.between(*ends_w)
+
+
+@lru_cache(maxsize=4096)
 def _slowdown(
     a: float, b: float, c: float, beta: float, f_low: float, f_high: float, cap_w: float
 ) -> float:
-    """Of one cap: jobs of an application differ in their work alone."""
+    """Return the slowdown at one cap, cached: jobs of an application differ only in work."""
     return float(_slowdowns(a, b, c, beta, f_low, f_high, [cap_w])[0])
 
 
 @lru_cache(maxsize=1024)
 def _unit_time(size_max: int) -> float:
-    """Run time of such a job over its time on one unit."""
+    """Return the run time on ``size_max`` units over the time on one unit, with default sigma."""
     return float(scaled_times_s(1.0, size_max, DEFAULT_SIGMA, [size_max])[0])

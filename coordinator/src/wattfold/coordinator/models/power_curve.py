@@ -1,10 +1,10 @@
 """Package power as a function of frequency, ``p = a f^3 + b f + c``, and its inverse.
 
 Equations 18 and 19 of Sarood et al., "Maximizing Throughput of Overprovisioned HPC Data Centers
-Under a Strict Power Budget" (SC14). The curve belongs to an application on a kind of processor:
-``c`` is the static power of the package, the cubic and the linear term its dynamic power.
-Frequencies are in GHz and powers in W, the units of the published coefficients. Nothing here
-enforces a cap; the integers of the power ledger are converted by the caller.
+Under a Strict Power Budget" (SC14). The curve belongs to an application on a kind of processor.
+``c`` is the static power of the package; the cubic and the linear term are its dynamic power.
+Frequencies are in GHz and powers in W, the units of the published coefficients. This module does
+not enforce caps. Callers convert the integers of the power ledger.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PowerCurve:
-    """The curve between the lowest frequency and the one above which the job gets no faster."""
+    """A power curve from the lowest frequency to the highest useful frequency."""
 
     a: float
     """W/GHz³, above zero."""
@@ -52,14 +52,32 @@ class PowerCurve:
         """Power at the highest useful frequency, W."""
         return self.power_w(self.f_high_ghz)
 
+    def between(self, p_low_w: float, p_high_w: float) -> PowerCurve:
+        """Return a curve with the same frequencies, but with these powers at the ends, in W.
+
+        The static share of the power at the lowest frequency stays the same. If no curve has this
+        share, the linear term is left out. If even a cubic term alone rises too little, the power
+        at the lowest frequency is higher than requested. Needs 0 < p_low < p_high.
+        """
+        low, high = self.f_low_ghz, self.f_high_ghz
+        c = self.c * p_low_w / self.p_low_w
+        a = ((p_high_w - c) / high - (p_low_w - c) / low) / (high**2 - low**2)
+        b = (p_low_w - c) / low - a * low**2
+        if a <= 0 or b < 0:
+            a, b = (p_high_w - p_low_w) / (high**3 - low**3), 0.0
+            c = p_low_w - a * low**3
+        if c < 0:
+            a, c = p_high_w / high**3, 0.0
+        return PowerCurve(a=a, b=b, c=c, f_low_ghz=low, f_high_ghz=high)
+
     def power_w(self, f_ghz: float) -> float:
-        """Eq. 18, W. Not clamped: any frequency from zero up is answered."""
+        """Return Eq. 18 in W, for any frequency from zero up (not clamped)."""
         return self.a * f_ghz**3 + self.b * f_ghz + self.c
 
     def frequency_ghz(self, p_w: float) -> float:
-        """Eq.
+        """Return the frequency at a power (Eq. 19), in GHz.
 
-        19, GHz, clamped to [f_low, f_high]: a cap outside [p_low, p_high] gives the nearer end.
+        It is clamped to [f_low, f_high]: a cap outside [p_low, p_high] gives the nearer end.
         """
         return min(
             self.f_high_ghz, max(self.f_low_ghz, cubic_frequency_ghz(self.a, self.b, self.c, p_w))
@@ -67,18 +85,21 @@ class PowerCurve:
 
 
 def cubic_frequency_ghz(a: float, b: float, c: float, p_w: float) -> float:
-    """The one real root f of ``a f^3 + b f + (c - p) = 0``, GHz; zero where p is at most c."""
+    """Return the real root f of ``a f^3 + b f + (c - p) = 0``, in GHz; zero if p is at most c."""
     return float(cubic_frequencies_ghz(a, b, c, np.asarray([p_w], dtype=np.float64))[0])
 
 
 def cubic_frequencies_ghz(a: float, b: float, c: float, p_w: Floats) -> Floats:
-    """`cubic_frequency_ghz` for an array of powers.
+    """Return `cubic_frequency_ghz` for an array of powers.
 
-    Cardano's root in its hyperbolic form. The textbook sum of two cube roots subtracts nearly equal
-    numbers when b dominates; ``sinh(asinh(.)/3)`` has no such loss.
+    The root has Cardano's hyperbolic form. The textbook sum of two cube roots subtracts nearly
+    equal numbers when b dominates; ``sinh(asinh(.)/3)`` has no such loss.
     """
-    drive = np.maximum((p_w - c) / a, 0.0)
     slope = b / a
+    if slope > 1e24:
+        # The cubic term is lost in rounding, and the quotients below would overflow.
+        return np.maximum((p_w - c) / b, 0.0)
+    drive = np.maximum((p_w - c) / a, 0.0)
     # Below this the linear term is lost in rounding, and the quotient below would overflow.
     if slope < 1e-12:
         return np.cbrt(drive)

@@ -1,10 +1,11 @@
-"""What changing the size of a running job costs (PARM, SC14, section VII-A, Eq. 20 and 21).
+"""Cost of resizing a running job (PARM, SC14, section VII-A, Eq. 20 and 21).
 
-The nodes of a job are taken as a cube on a 3D torus, unless the links across the middle of its
-actual nodes are given (`torus.bisection_links`; ours, the paper leaves open which nodes a job
-gets). Growing moves the share of the data that leaves each old node over the bisection of the old
-nodes and boots the new nodes' processes. Shrinking moves the data of the leaving nodes and boots
-nothing. Sizes are nodes, data in MB, bandwidths in MB/s, times in s; the constants are the paper's.
+The nodes of a job are assumed to be a cube in a 3D torus. Alternatively, the links across the
+middle of its actual nodes are given (`torus.bisection_links`). This is our extension; the paper
+does not specify the nodes of a job. Growing moves the share of the data that leaves each old node
+over the bisection of the old nodes, and boots the processes of the new nodes. Shrinking moves the
+data of the leaving nodes and boots nothing. Sizes are nodes, data in MB, bandwidths in MB/s, times
+in s; the constants are from the paper.
 """
 
 from __future__ import annotations
@@ -17,12 +18,12 @@ from wattfold.coordinator.models.torus import ideal_bisection
 BOOT_PER_NODE_S = 0.01904
 BOOT_S = 72.73
 CHARGE_FACTOR = 2.0
-"""A decision charges every job it resizes this many times the longest single resize."""
+"""A decision charges every job that it resizes this many times the longest single resize."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resize:
-    """One job from one size to another."""
+    """A resize of a job between two numbers of nodes."""
 
     data_mb: float
     nodes_from: int
@@ -30,9 +31,9 @@ class Resize:
     link_mb_per_s: float
     """Bandwidth of one link of the torus."""
     bisection_links: float | None = None
-    """Links across the middle of the nodes before a growth, or of those kept in a shrink.
+    """Links across the middle of the old nodes (growth) or the remaining nodes (shrink).
 
-    None for the paper's ideal cube, 2 * nodes^(2/3).
+    None: the paper's ideal cube, 2 * nodes^(2/3).
     """
 
     def __post_init__(self) -> None:
@@ -50,10 +51,10 @@ class Resize:
 
     @property
     def transfer_s(self) -> float:
-        """t_c: the data moved over the bandwidth it moves through, s. Zero when nothing changes.
+        """t_c: the moved data over the bandwidth of its links, in s. Zero without a change.
 
-        Growing is Eq. 20. A shrink is priced by the data of the nodes that leave, through the
-        bisection of the nodes that stay and take it over.
+        A growth follows Eq. 20. A shrink counts the data of the leaving nodes, which passes the
+        bisection of the remaining nodes.
         """
         per_node_mb = self.data_mb / self.nodes_from
         if self.nodes_to >= self.nodes_from:
@@ -68,17 +69,17 @@ class Resize:
 
     @property
     def boot_s(self) -> float:
-        """t_b, Eq. 21, s. Zero unless the job grows."""
+        """t_b, Eq. 21, in s. Zero unless the job grows."""
         if self.nodes_to <= self.nodes_from:
             return 0.0
         return (self.nodes_to - self.nodes_from) * BOOT_PER_NODE_S + BOOT_S
 
     @property
     def total_s(self) -> float:
-        """t_se = t_b + t_c, s."""
+        """t_se = t_b + t_c, in s."""
         return self.boot_s + self.transfer_s
 
 
 def charge_s(resizes: Iterable[Resize]) -> float:
-    """What every job resized in one decision loses, s; zero when none is."""
+    """Return the loss of each job that is resized in one decision, in s; zero without a resize."""
     return CHARGE_FACTOR * max((resize.total_s for resize in resizes), default=0.0)

@@ -2,9 +2,9 @@
 
 The adjustment makes ``t(1) = T1`` and ``t(n) = T1/A`` from ``n = 2A - 1`` on. The three pieces
 meet: at ``n = A`` both 9 and 10 give ``T1/A + T1 sigma/(2A) - T1 sigma/(2A²)``, at ``n = 2A - 1``
-both 10 and 11 give ``T1/A``. The paper states Eq. 9 for ``1 < n``; its limit at one is T1, so it is
-used there too. For sigma in [0, 1] and A of at least one no piece rises, so more units never make a
-job slower in this model: what a resize costs is priced elsewhere.
+both 10 and 11 give ``T1/A``. The paper states Eq. 9 for ``1 < n``; its limit at 1 is T1, so it is
+used there too. For sigma in [0, 1] and A of at least 1 no piece rises, so more units never slow a
+job down in this model. The cost of a resize is modelled elsewhere.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ Floats = NDArray[np.float64]
 
 
 def scaled_time_s(t1_s: float, average_parallelism: float, sigma: float, n: float) -> float:
-    """Run time on n units, in the unit of ``t1_s``; to the last bit as `scaled_times_s` has it.
+    """Return the run time on n units, in the unit of ``t1_s``; bitwise equal to `scaled_times_s`.
 
     Raises ValueError outside the model's domain.
     """
@@ -33,7 +33,7 @@ def scaled_time_s(t1_s: float, average_parallelism: float, sigma: float, n: floa
 
 
 def check_scaling(t1_s: float, average_parallelism: float, sigma: float) -> None:
-    """Raises ValueError unless A >= 1, 0 <= sigma <= 1 and T1 > 0."""
+    """Raise ValueError unless A >= 1, 0 <= sigma <= 1 and T1 > 0."""
     if not (t1_s > 0 and average_parallelism >= 1 and 0 <= sigma <= 1):
         raise ValueError(
             f"scaling needs T1 > 0, A >= 1, sigma in [0, 1]; got T1={t1_s}, "
@@ -44,7 +44,7 @@ def check_scaling(t1_s: float, average_parallelism: float, sigma: float) -> None
 def scaled_times_s(
     t1_s: float | Floats, average_parallelism: float, sigma: float, sizes: ArrayLike
 ) -> Floats:
-    """`scaled_time_s` for an array of sizes; of several T1 as well, of shape (jobs, 1).
+    """Return `scaled_time_s` for an array of sizes, and for several T1 of shape (jobs, 1).
 
     Raises:
         ValueError: unless every size >= 1, A >= 1, 0 <= sigma <= 1 and T1 > 0.

@@ -1,18 +1,18 @@
-"""What running jobs have shown of their speed. Apart from its fitting, which needs scipy."""
+"""Observed speeds of running jobs. Their fit is in another module, because it needs scipy."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 PRIOR_S = 60.0
-"""Seconds of observation that weigh as much as what is assumed of an unknown program."""
+"""Seconds of observation with the weight of the default profile of an unknown program."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SeenPoint:
-    """How fast jobs went at a size and cap, and for how long that was seen.
+    """Observed speed of jobs at a size and cap, and the time of observation.
 
-    ``rate`` in units of work of the program per second.
+    ``rate`` is in units of work of the program per second.
     """
 
     size: int
@@ -22,5 +22,5 @@ class SeenPoint:
 
 
 def weight_of(observed_s: float) -> float:
-    """The share of a learnt profile that is observed and not assumed, 0..1."""
+    """Return the observed share of a learnt profile, 0..1; the rest is assumed."""
     return observed_s / (observed_s + PRIOR_S)

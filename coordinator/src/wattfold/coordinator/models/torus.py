@@ -1,8 +1,8 @@
-"""How well a set of nodes of a torus hangs together: hops between them, links across its middle.
+"""Compactness of a set of nodes of a torus: hops between nodes, links across the middle.
 
-Nodes are numbered row by row (the last side fastest) and linked to the next one in every
-direction, around the ends too; two nodes of a side of 2 share one link. Boxes may wrap around an
-end. Routes that leave the set are not counted: what is measured is the set's own links.
+Nodes are numbered row by row (the last side fastest). Each node is linked to its neighbours in
+every direction, with wrap-around; two nodes of a side of 2 share one link. Boxes may wrap around an
+end. Only the set's own links count, not routes that leave the set.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ class Box:
 
     @property
     def volume(self) -> int:
-        """Nodes in it."""
+        """Number of nodes."""
         return math.prod(self.shape)
 
 
 def box_nodes(sides: Sides, box: Box) -> NodeArray:
-    """The nodes of a box, those of its first layer first (not sorted where it wraps)."""
+    """Return the nodes of a box, first layer first (not sorted if the box wraps around)."""
     flat = np.zeros(1, dtype=np.int32)
     for side, start, length in zip(sides, box.origin, box.shape, strict=True):
         along = (np.arange(start, start + length, dtype=np.int32)) % side
@@ -43,7 +43,7 @@ def box_nodes(sides: Sides, box: Box) -> NodeArray:
 
 
 def bounding_box(sides: Sides, nodes: npt.NDArray[Any]) -> Box:
-    """The smallest box around a set, wrapping around where that is shorter.
+    """Return the smallest box around a set, wrapping around if that is shorter.
 
     Raises ValueError for an empty set.
     """
@@ -57,7 +57,7 @@ def bounding_box(sides: Sides, nodes: npt.NDArray[Any]) -> Box:
 
 
 def surface_links(sides: Sides, shape: Sides) -> int:
-    """Links that leave a box: a side that goes all the way round has none."""
+    """Return the number of links that leave a box; a side around the whole torus has none."""
     volume = math.prod(shape)
     return sum(
         2 * volume // length for side, length in zip(sides, shape, strict=True) if length < side
@@ -65,10 +65,10 @@ def surface_links(sides: Sides, shape: Sides) -> int:
 
 
 def box_bisection(sides: Sides, shape: Sides) -> int:
-    """Links between the halves of a whole box, at least 1: what `bisection_links` counts for it.
+    """Return the links between the halves of a whole box, at least 1, as in `bisection_links`.
 
-    Across an axis of even length that is one face, two where the box goes all the way round; an
-    axis of odd length adds the links between the halves of its middle layer.
+    Across an axis of even length these are the links of one face, or of two faces if the box spans
+    the whole side. An axis of odd length adds the links between the halves of its middle layer.
     """
     axes = list(zip(shape, sides, strict=True))
     cuts = [
@@ -80,13 +80,13 @@ def box_bisection(sides: Sides, shape: Sides) -> int:
 
 
 def bisection_links(sides: Sides, nodes: npt.NDArray[Any] | Sequence[int]) -> int:
-    """Links between the halves of any set of nodes, at least 1.
+    """Return the links between the halves of any set of nodes, at least 1.
 
-    The set is halved along each axis of its bounding box (a layer that belongs to both halves along
-    its longest axis, and so on), the links of the torus with one end in each half are counted, and
-    the least count is taken: without wrap-around that of the longest axis of a box. This is our
-    reading of what a job has to move its data through; a set in pieces has few links of its own,
-    or none, and then shares one.
+    The set is halved along each axis of its bounding box. The middle layer of an axis of odd length
+    is halved along its own longest axis, and so on. The result is the smallest number of torus
+    links between two halves; without wrap-around this is the cut across the longest axis of a box.
+    It is our interpretation of the bandwidth for moving the data of a job. A fragmented set has few
+    or no links of its own; the result is then at least 1.
     """
     members = np.asarray(nodes, dtype=np.int64)
     if len(members) < 2:
@@ -108,10 +108,10 @@ def bisection_links(sides: Sides, nodes: npt.NDArray[Any] | Sequence[int]) -> in
 
 
 def mean_hops(sides: Sides, nodes: npt.NDArray[Any] | Sequence[int]) -> float:
-    """Mean hops between two different nodes of a set by the shortest way; 0 for a single node.
+    """Return the mean hops between two different nodes of a set; 0 for a single node.
 
-    Exact: hops add up over the axes, and along an axis only how many nodes are in each layer
-    matters, so that all pairs come out of one autocorrelation of these counts.
+    The result is exact: hops add up over the axes. Along an axis only the number of nodes in each
+    layer matters, so an autocorrelation of these numbers covers all pairs.
     """
     members = np.asarray(nodes, dtype=np.int64)
     count = len(members)
@@ -127,16 +127,16 @@ def mean_hops(sides: Sides, nodes: npt.NDArray[Any] | Sequence[int]) -> float:
 
 
 def ideal_bisection(nodes: int) -> float:
-    """Links across the middle of a cube of so many nodes that is a torus itself (PARM, Eq. 20).
+    """Return the links across the middle of a cube that is a torus itself (PARM, Eq. 20).
 
-    Twice what a cube within a larger torus has, whose links around the end are not its own.
+    This is twice the number for a cube within a larger torus, which has no wrap-around links.
     """
-    # Around the end too: a cut through n^(2/3) rows crosses each twice.
+    # A cut through n^(2/3) rows crosses each of them twice, because of the wrap-around.
     return 2.0 * math.pow(nodes, 2.0 / 3.0)
 
 
 def _span(layers: npt.NDArray[np.int64]) -> tuple[int, int]:
-    """The shortest stretch of a ring with all occupied layers: its start and its length."""
+    """Return start and length of the shortest stretch of a ring with all occupied layers."""
     occupied = np.flatnonzero(layers)
     side = len(layers)
     gap_before = (occupied - np.roll(occupied, 1) - 1) % side
@@ -145,12 +145,12 @@ def _span(layers: npt.NDArray[np.int64]) -> tuple[int, int]:
 
 
 def _places(side: int, length: int) -> int:
-    """In how many places a plane that halves the stretch cuts it."""
+    """Return the number of places at which a plane that halves the stretch cuts the ring."""
     return 2 if length == side > 2 else 1
 
 
 def _halved(lengths: list[tuple[int, int]]) -> int:
-    """Links between the halves of a box along its last axis; axes as (length, side)."""
+    """Return the links between the halves of a box along its last axis; axes as (length, side)."""
     length, side = lengths[-1]
     rest = lengths[:-1]
     links = math.prod(n for n, _ in rest) * _places(side, length) if length > 1 else 0
@@ -158,7 +158,7 @@ def _halved(lengths: list[tuple[int, int]]) -> int:
 
 
 def _links_between_halves(cells: Mask, rounds: list[bool]) -> int:
-    """Links between the first half of the cells, in order of their places, and the others."""
+    """Return the links between the first half of the cells, in order of position, and the rest."""
     flat = cells.reshape(-1)
     places = np.flatnonzero(flat)
     first = np.zeros_like(flat)

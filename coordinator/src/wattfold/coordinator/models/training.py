@@ -1,6 +1,6 @@
-"""Training jobs: so many epochs, each of about the same time on so many GPUs of a model.
+"""Training jobs: a number of epochs with equal times for each GPU model and number of GPUs.
 
-That is t_jng of ANDREAS (Filippini et al., FiCloud 2021), and with a limit of the GPUs t_jngp.
+This is t_jng of ANDREAS (Filippini et al., FiCloud 2021), or t_jngp with a GPU limit.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from wattfold.coordinator.models.gpu_curve import GpuCurve
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EpochTime:
-    """Seconds of one epoch on so many GPUs of a model, in one node, at their greatest limit.
+    """Seconds per epoch on ``gpus`` GPUs of a model, in one node, at their maximum limit.
 
-    ``curve``: what a lower limit makes of it; None = it is not known.
+    ``curve`` is the effect of a lower limit; None = unknown.
     """
 
     gpu_model: str
@@ -23,15 +23,15 @@ class EpochTime:
     curve: GpuCurve | None = None
 
     def under_any(self, most_w: float) -> EpochTime:
-        """The same, with what is assumed of lower limits where nothing is known of them."""
+        """Return the time with a curve; an unknown curve is replaced by the default assumption."""
         if self.curve is not None or not most_w:
             return self
         return replace(self, curve=GpuCurve.assumed(most_w))
 
     def under_s(self, limit_w: float) -> float:
-        """Seconds of one epoch with each GPU held to a limit in W; 0 = the greatest one.
+        """Return the seconds per epoch with each GPU at a limit in W; 0 = the maximum limit.
 
-        Raises ValueError for a limit where nothing is known of lower ones.
+        Raises ValueError for a limit if the effect of lower limits is unknown.
         """
         if not limit_w:
             return self.seconds
@@ -42,16 +42,16 @@ class EpochTime:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Training:
-    """What is known of a training job: all its epochs, and what one takes where.
+    """A training job: its total number of epochs, and its known epoch times.
 
-    How much of it is done is said beside it, as of any job.
+    Its progress is stored elsewhere, as for any job.
     """
 
     epochs: int
     times: tuple[EpochTime, ...]
 
     def on(self, gpu_model: str, gpus: int) -> EpochTime | None:
-        """Its epochs on so many GPUs of a model; None = not known."""
+        """Return the epoch time on ``gpus`` GPUs of a model; None = unknown."""
         for time in self.times:
             if (time.gpu_model, time.gpus) == (gpu_model, gpus):
                 return time
@@ -59,7 +59,7 @@ class Training:
 
     @property
     def curves(self) -> tuple[tuple[str, GpuCurve], ...]:
-        """What lower limits make of it by model of GPU, where that is known: as on the fewest."""
+        """Known effect of lower limits by GPU model, as measured on the fewest GPUs."""
         found: dict[str, GpuCurve] = {}
         for time in sorted(self.times, key=lambda time: time.gpus):
             if time.curve is not None:
@@ -67,6 +67,6 @@ class Training:
         return tuple(found.items())
 
     def whole_s(self, gpu_model: str, gpus: int, limit_w: float = 0.0) -> float | None:
-        """Seconds of all epochs; None = not known. Raises as `EpochTime.under_s`."""
+        """Return the seconds of all epochs; None = unknown. Raises like `EpochTime.under_s`."""
         time = self.on(gpu_model, gpus)
         return None if time is None else self.epochs * time.under_s(limit_w)

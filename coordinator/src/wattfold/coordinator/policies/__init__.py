@@ -1,1 +1,1 @@
-"""Policies: one file, one policy, each a function of a snapshot."""
+"""Scheduling policies: one package per family; each policy maps a snapshot to a plan."""

@@ -1,7 +1,7 @@
-"""All policies there are, each by its own description; the one list of them.
+"""Registry of all policies, each with its own description.
 
-A new policy is one line of `MODULES` (docs/adding-a-policy.md). Their order is that of lists and of
-messages.
+A new policy is one line in `MODULES` (docs/adding-a-policy.md). Lists and messages follow the order
+of `MODULES`.
 """
 
 from __future__ import annotations
@@ -11,25 +11,25 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from wattfold.coordinator.policies.descriptions import Description, Values, Variant
+from wattfold.coordinator.policies.description import Description, PolicyVariant, Values
 
 if TYPE_CHECKING:
-    from wattfold.coordinator.core.plan import Policy
+    from wattfold.coordinator.core.model.plan import Policy
 
 MODULES = (
-    "described.parm",
-    "described.backfilling",
-    "described.conservative",
-    "described.pbs",
-    "described.constraint",
-    "described.constraint_cp",
-    "described.easy_uniform",
-    "described.slowdown_driven",
-    "described.equipartition",
-    "described.andreas",
-    "described.edf",
+    "parm.description",
+    "fifo.description",
+    "fifo.conservative_description",
+    "fifo.pbs_description",
+    "constraint.description",
+    "constraint.cp_description",
+    "fifo.easy_uniform_description",
+    "slowdown_driven.description",
+    "equipartition.description",
+    "training.description",
+    "training.edf_description",
 )
-"""Modules beside this one with a ``DESCRIPTION``."""
+"""Modules of this package with a ``DESCRIPTION``."""
 
 
 def _description(module: str) -> Description:
@@ -44,14 +44,14 @@ DESCRIPTIONS: tuple[Description, ...] = tuple(_description(module) for module in
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
-    """One policy: the variant, and the family it is of."""
+class RegisteredPolicy:
+    """A policy: the variant and its family."""
 
     family: Description
-    variant: Variant
+    variant: PolicyVariant
 
     def service(self, values: Values) -> Policy:
-        """The service's policy; settings that are not given are at their defaults.
+        """Construct the policy for the service. Missing settings are at their defaults.
 
         Raises ValueError for a policy that is simulated on a pool only.
         """
@@ -63,28 +63,28 @@ class Entry:
         return self.variant.service({**self.family.defaults(), **values})
 
 
-def entries() -> Iterator[Entry]:
-    """Every policy, in order."""
+def entries() -> Iterator[RegisteredPolicy]:
+    """Yield all policies, in order."""
     for family in DESCRIPTIONS:
         for variant in family.variants:
-            yield Entry(family=family, variant=variant)
+            yield RegisteredPolicy(family=family, variant=variant)
 
 
-def find(name: str) -> Entry | None:
-    """A policy by any of its names; None if there is none."""
+def find(name: str) -> RegisteredPolicy | None:
+    """Return the policy with this name (any of its names), or None."""
     return next((entry for entry in entries() if name in entry.variant.names), None)
 
 
 def service_names() -> tuple[str, ...]:
-    """What the configuration takes, one name a policy."""
+    """Return the policy names that the configuration accepts, one name per policy."""
     return tuple(entry.variant.name for entry in entries() if entry.variant.service is not None)
 
 
 def simulator_names() -> tuple[str, ...]:
-    """What simulations call the policies."""
+    """Return the names of the policies in simulations."""
     return tuple(entry.variant.simulator_name for entry in entries())
 
 
 def family(name: str) -> Description | None:
-    """A family by its name, that of its table; None if there is none."""
+    """Return the family with this name, which is also the name of its table, or None."""
     return next((one for one in DESCRIPTIONS if one.name == name), None)

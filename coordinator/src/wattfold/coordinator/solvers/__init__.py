@@ -1,1 +1,1 @@
-"""Who gets how many units at which cap: the optimisation, and its worker process."""
+"""Optimisation of sizes and caps of jobs, and the worker process that runs it."""

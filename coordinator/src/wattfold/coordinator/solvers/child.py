@@ -1,9 +1,9 @@
-"""A process for what may crash, hang or eat memory, for a caller that waits for it.
+"""A child process for functions that may crash, hang or exhaust memory, with a blocking caller.
 
-The counterpart of `worker` where no event loop is: a policy in the planning worker, a simulation, a
-test. The same program runs at the other end (`worker_process`), which dies with its parent. It is
-started at the first call and kept; when it is late or dies it is killed, and the next call starts
-another one. The results are those of `worker`; nothing is retried.
+The counterpart of `worker` for callers without an event loop: a policy in the planning worker, a
+simulation, a test. The same program runs at the other end (`worker_process`), and it dies with its
+parent. It starts at the first call and stays. If it is late or dies, it is killed, and the next
+call starts another process. The results are those of `worker`; nothing is retried.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _CHUNK = 1 << 16
 
 
 def limit_memory(more_bytes: int) -> None:
-    """Addresses of this process: what it has and so many bytes more."""
+    """Limit the address space of this process to its current size plus ``more_bytes``."""
     with open("/proc/self/statm", encoding="ascii") as stream:
         pages = int(stream.read().split()[0])
     most = pages * resource.getpagesize() + more_bytes
@@ -44,11 +44,14 @@ def limit_memory(more_bytes: int) -> None:
 
 
 class Child:
-    """One process. Belongs to one thread; `close` ends it, as does the end of this process."""
+    """A child process. Belongs to one thread; `close` ends it, as does the end of this process."""
 
     def __init__(self, warm_up: Callable[[], object] | None = None, memory_bytes: int = 0) -> None:
-        """``warm_up`` is called once in each new process; ``memory_bytes`` is what it may use
-        beyond what it has then, 0 = no limit."""
+        """``warm_up`` is called once in each new process.
+
+        ``memory_bytes`` limits the memory that a process may use in addition after that, 0 = no
+        limit.
+        """
         self._warm_up, self._memory_bytes = warm_up, memory_bytes
         self._process: subprocess.Popen[bytes] | None = None
         self._stderr: IO[bytes] | None = None
@@ -60,16 +63,16 @@ class Child:
         self.close()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """A copy, as in a checkpoint of a simulation, starts a process of its own."""
+        """Copy as a child without a process, as in a checkpoint of a simulation."""
         return Child, (self._warm_up, self._memory_bytes)
 
     def __del__(self) -> None:
         self.close()
 
     def call(self, function: Callable[..., Any], *args: object, deadline_s: float) -> CallResult:
-        """Runs ``function(*args)`` in the process; its start counts too.
+        """Run ``function(*args)`` in the process; its start counts for the deadline.
 
-        The function must be importable there, arguments and result must be picklable.
+        The function must be importable there; arguments and result must be picklable.
         """
         until_s = time.monotonic() + deadline_s
         message = pickle.dumps((function, args), protocol=pickle.HIGHEST_PROTOCOL)
@@ -80,11 +83,11 @@ class Child:
 
     @property
     def running(self) -> bool:
-        """Whether the process has been started and not been found dead."""
+        """Whether the process was started and has not been found dead."""
         return self._process is not None
 
     def close(self) -> None:
-        """Kills the process and waits for its end. Idempotent."""
+        """Kill the process and wait for its end. Idempotent."""
         process, self._process = self._process, None
         if process is not None:
             with contextlib.suppress(ProcessLookupError):
@@ -101,7 +104,7 @@ class Child:
     def _start(self, until_s: float, deadline_s: float) -> CallResult:
         if self._process is not None:
             return Success(value=None)
-        # Unlinked at once; read only when the process dies.
+        # Unlinked at once; read only if the process dies.
         self._stderr = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the process
         try:
             self._process = subprocess.Popen(
@@ -132,7 +135,7 @@ class Child:
         assert process is not None
         assert process.stdin is not None
         try:
-            # The process reads a call whole before it does anything else.
+            # The process reads a call completely before it does anything else.
             process.stdin.write(HEADER.pack(len(message)) + message)
             process.stdin.flush()
             (size,) = HEADER.unpack(self._read(HEADER.size, until_s))
@@ -140,7 +143,7 @@ class Child:
                 self.close()
                 reason = f"the answer has {size} bytes; the limit is {MESSAGE_BYTES_MAX}"
                 return Crashed(reason=reason, details="")
-            # From our own process, over a pipe nobody else can open.
+            # From our own process, over a pipe that no other process can open.
             ok, value = pickle.loads(self._read(size, until_s))  # noqa: S301
         except TimeoutError:
             self.close()
@@ -153,7 +156,7 @@ class Child:
         return Crashed(reason=reason, details=details)
 
     def _read(self, size: int, until_s: float) -> bytes:
-        """So many bytes. Raises TimeoutError, EOFError."""
+        """Read ``size`` bytes. Raises TimeoutError, EOFError."""
         assert self._process is not None
         assert self._process.stdout is not None
         fd, got = self._process.stdout.fileno(), bytearray()

@@ -1,7 +1,7 @@
-"""One deadline for everything that happens in a planning round: solvers in turn, loading, building.
+"""A common deadline for a planning round: all solvers, loading and building.
 
-A solver is given what is left at its turn, not a share that was set aside for it: what the ones
-before took in excess, or spent on loading a library, is gone.
+A solver gets the time that is left at its turn, not a share reserved for it. Time that previous
+solvers took in excess, or for loading a library, is lost.
 """
 
 from __future__ import annotations
@@ -11,22 +11,22 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 Clock = Callable[[], int]
-"""Nanoseconds that only grow."""
+"""Monotonic time in nanoseconds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deadline:
-    """A moment of a clock."""
+    """A time of a clock."""
 
     at_ns: int
     clock: Clock
 
     @classmethod
     def after(cls, seconds: float, clock: Clock = time.perf_counter_ns) -> Deadline:
-        """So many seconds from now."""
+        """Return the deadline in ``seconds`` from now."""
         return cls(at_ns=clock() + round(seconds * 1e9), clock=clock)
 
     @property
     def left_s(self) -> float:
-        """Seconds left; 0 when it has passed."""
+        """Seconds left; 0 after the deadline."""
         return max(self.at_ns - self.clock(), 0) / 1e9

@@ -1,13 +1,13 @@
-"""Runs functions in a worker process with a deadline, from an asyncio program.
+"""Execution of functions in a worker process with a deadline, from an asyncio program.
 
-Solvers need it: Pyomo is not thread-safe, GLPK holds the interpreter lock while it searches and
-calls abort() on a broken assertion, and a process with gRPC in it must not be forked. The worker is
-a fresh interpreter (`worker_process`), started once and kept; when it is late or dies it is killed
-and the next call gets a new one.
+Solvers need it: Pyomo is not thread-safe, GLPK holds the interpreter lock during a search and calls
+abort() on a failed assertion, and a process with gRPC must not be forked. The worker is a fresh
+interpreter (`worker_process`), which starts once and stays. If it is late or dies, it is killed,
+and the next call gets a new process.
 
-One call runs at a time, others wait in order. A call never takes longer than its deadline, waiting
-and starting included. Nothing is retried: what follows a `TimedOut` or a `Crashed` is the caller's
-policy.
+One call runs at a time, others wait in order. A call never takes longer than its deadline,
+including waiting and starting. Nothing is retried: the caller decides what follows a `TimedOut` or
+`Crashed`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ MESSAGE_BYTES_MAX = 2**28
 STDERR_BYTES_KEPT = 16_384
 WAITING_MAX = 16
 START_LIMIT_S = 60.0
-"""For the start of a process with its warm-up; then it is given up."""
+"""Limit for the start of a process with its warm-up."""
 _MODULE = "wattfold.coordinator.solvers.worker_process"
 
 
@@ -43,16 +43,16 @@ class Success:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimedOut:
-    """The deadline passed. A worker that was in the middle of this call has been killed."""
+    """The deadline passed. A worker that was executing this call was killed."""
 
     deadline_s: float
     while_: str
-    """What went on: ``waiting``, ``starting`` or ``running``."""
+    """Phase at the deadline: ``waiting``, ``starting`` or ``running``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Crashed:
-    """The function raised, or the process died under it."""
+    """The function raised an exception, or the process died during the call."""
 
     reason: str
     details: str
@@ -63,19 +63,19 @@ CallResult = Success | TimedOut | Crashed
 
 
 class WorkerBusyError(RuntimeError):
-    """More calls wait than a planner has use for: the caller does not wait for its answers."""
+    """Too many calls wait, so their callers must have stopped waiting for the answers."""
 
 
 class WorkerClosedError(RuntimeError):
-    """A call after close."""
+    """A call after `SolverWorker.close`."""
 
 
 class SolverWorker:
-    """One worker process. Belongs to one event loop; use as ``async with`` or call `close`."""
+    """A worker process. Belongs to one event loop; use ``async with`` or call `close`."""
 
     def __init__(self, warm_up: Callable[[], object] | None = None) -> None:
-        """``warm_up`` is called once in each new process before its first call: heavy imports."""
-        self._warm_up = warm_up
+        """``warm_up`` is called once in each new process before its first call: slow imports."""
+        self.warm_up = warm_up
         self._turn = asyncio.Lock()
         self._waiting = 0
         self._closed = False
@@ -93,16 +93,16 @@ class SolverWorker:
         await self.close()
 
     def start(self) -> None:
-        """Begins to start the process, so that the first call does not pay for it. Optional."""
+        """Start the process early, so that the first call does not wait for it. Optional."""
         self._current()
 
     async def call(
         self, function: Callable[..., Any], *args: object, deadline_s: float
     ) -> CallResult:
-        """Runs ``function(*args)`` in the worker.
+        """Run ``function(*args)`` in the worker.
 
-        The function must be importable there by its module and name, arguments and result must be
-        picklable. Cancelling the call kills the worker if it is running it.
+        The function must be importable there by its module and name; arguments and result must be
+        picklable. Cancelling the call kills the worker if it is executing it.
 
         Raises:
             WorkerBusyError: WAITING_MAX calls are waiting already.
@@ -125,7 +125,7 @@ class SolverWorker:
             self._waiting -= 1
 
     async def close(self) -> None:
-        """Kills the process and waits for its end.
+        """Kill the process and wait for its end.
 
         A call in progress returns Crashed. Idempotent.
         """
@@ -150,7 +150,8 @@ class SolverWorker:
                 return Crashed(reason="the solver worker was closed", details="")
             starting = self._current()
             try:
-                # Shielded: a call too short for the start leaves it going on for the next one.
+                # Shielded: if a call is too short for the start, the start continues for the next
+                # call.
                 process = await asyncio.shield(starting)
             except _StartError as error:
                 self._starting = None
@@ -173,7 +174,7 @@ class SolverWorker:
 
     def _current(self) -> asyncio.Task[_Process]:
         if self._starting is None:
-            self._starting = asyncio.create_task(_Process.start(self._warm_up))
+            self._starting = asyncio.create_task(_Process.start(self.warm_up))
         return self._starting
 
 
@@ -192,8 +193,8 @@ class _Process:
 
     @classmethod
     async def start(cls, warm_up: Callable[[], object] | None) -> _Process:
-        """Starts a process and waits until it is ready. Raises _StartError."""
-        # Unlinked at once; shared with the process, read only when it dies.
+        """Start a process and wait until it is ready. Raises _StartError."""
+        # Unlinked at once; shared with the process, read only if it dies.
         with tempfile.TemporaryFile() as file:
             stderr_fd = os.dup(file.fileno())
         try:
@@ -210,7 +211,7 @@ class _Process:
                     **os.environ,
                     "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
                 },
-                # Interrupting the coordinator's terminal is not for the solver to act on.
+                # An interrupt of the coordinator's terminal must not end the solver.
                 start_new_session=True,
             )
         except asyncio.CancelledError:
@@ -237,7 +238,7 @@ class _Process:
         return worker
 
     async def exchange(self, message: bytes) -> tuple[Success | Crashed, bool]:
-        """Sends a call and reads its answer; also whether the process may be used again."""
+        """Send a call and read its answer; return also whether the process is still usable."""
         stdin, stdout = self._process.stdin, self._process.stdout
         assert stdin is not None
         assert stdout is not None
@@ -249,7 +250,7 @@ class _Process:
             if size > MESSAGE_BYTES_MAX:
                 reason = f"the answer has {size} bytes; at most {MESSAGE_BYTES_MAX} are taken"
                 return Crashed(reason=reason, details=""), False
-            # From our own process, over a pipe nobody else can open.
+            # From our own process, over a pipe that no other process can open.
             ok, value = pickle.loads(await stdout.readexactly(size))  # noqa: S301
         except (ConnectionError, asyncio.IncompleteReadError):
             return await self._died(), False
@@ -259,13 +260,13 @@ class _Process:
         return Crashed(reason=reason, details=details), True
 
     def signal(self) -> None:
-        """Kills the process, without waiting."""
+        """Kill the process, without waiting."""
         if self._process.returncode is None:
             with contextlib.suppress(ProcessLookupError):
                 self._process.kill()
 
     async def kill(self) -> None:
-        """Ends the process and waits for it."""
+        """Kill the process and wait for its end."""
         self.signal()
         await asyncio.shield(self._process.wait())
         if self._process.stdin is not None:
@@ -285,6 +286,6 @@ class _Process:
         )
 
     def _forget_stderr(self) -> None:
-        # The offset is shared with the process, which goes on writing from the start.
+        # The offset is shared with the process, which continues to write from the start.
         os.ftruncate(self._stderr_fd, 0)
         os.lseek(self._stderr_fd, 0, os.SEEK_SET)

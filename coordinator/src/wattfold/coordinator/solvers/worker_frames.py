@@ -1,6 +1,6 @@
-"""Frames of the pipe between `worker` and `worker_process`, and what a worker process needs first.
+"""Frames of the pipe between `worker` and `worker_process`, and the niceness of workers.
 
-Nothing else is imported, so that the process starts without asyncio.
+The module imports nothing else, so that the process starts without asyncio.
 """
 
 from __future__ import annotations
@@ -9,10 +9,10 @@ import os
 import struct
 
 HEADER = struct.Struct("!Q")
-"""Length of the message that follows, bytes."""
+"""Length of the following message, in bytes."""
 NICENESS = 10
 
 
 def step_back() -> None:
-    """As ``warm_up``: a worker whose results can wait leaves the processor to the others."""
+    """Lower the priority of a worker with non-urgent results; used as ``warm_up``."""
     os.nice(NICENESS)

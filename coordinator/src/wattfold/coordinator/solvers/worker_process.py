@@ -1,9 +1,9 @@
-"""The worker's side of `worker`: calls from standard input, answers on what was standard output.
+"""The worker's side of `worker`: it reads calls from standard input and answers on the old stdout.
 
-Started as ``python -m``, never imported by the coordinator. It must not outlive its parent: the
-kernel is asked to kill it with it (prctl(2), PR_SET_PDEATHSIG), also in the middle of a search, and
-an end of file ends it between calls. Whatever else is printed goes to standard error, which the
-parent keeps for the case of a crash.
+It is started as ``python -m`` and never imported by the coordinator. It must not outlive its
+parent: the kernel kills it with its parent (prctl(2), PR_SET_PDEATHSIG), even during a search, and
+an end of file ends it between calls. All other output goes to standard error, which the parent
+stores for the case of a crash.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _PR_SET_PDEATHSIG = 1
 
 
 def main(parent_pid: int) -> int:
-    """Serves calls until the end of input. Returns the exit status."""
+    """Serve calls until the end of input. Return the exit status."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     faulthandler.enable()
     if not _die_with_parent(parent_pid):
@@ -33,7 +33,7 @@ def main(parent_pid: int) -> int:
     # A library that prints must not break the framing.
     os.dup2(2, 1)
     calls = sys.stdin.buffer
-    # The first call warms up: no garbage is looked for among what it imports.
+    # The first call warms up: garbage collection of its imports would be useless.
     gc.disable()
     while (message := _read(calls)) is not None:
         answer = _answer(message)
@@ -49,7 +49,7 @@ def _die_with_parent(parent_pid: int) -> bool:
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL) != 0:
         raise OSError(ctypes.get_errno(), "prctl(PR_SET_PDEATHSIG)")
-    # It may have died before the request: then another process is the parent now.
+    # The parent may have died before the request: then another process is the parent now.
     return os.getppid() == parent_pid
 
 
@@ -63,7 +63,7 @@ def _read(calls: BinaryIO) -> bytes | None:
 
 
 def _answer(message: bytes) -> bytes:
-    """(True, value) or (False, (reason, traceback)), pickled."""
+    """Return (True, value) or (False, (reason, traceback)), pickled."""
     try:
         function, args = pickle.loads(message)  # noqa: S301 - from the parent, over its own pipe
         value: Any = None if function is None else function(*args)

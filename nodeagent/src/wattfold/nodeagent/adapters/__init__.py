@@ -1,1 +1,1 @@
-"""The outside of the agent: sysfs, cgroups, processes, sockets, files, gRPC."""
+"""Adapters of the agent to sysfs, cgroups, processes, sockets, files and gRPC."""

@@ -1,6 +1,6 @@
 """Configuration of the agent: a TOML file, overridden by flags, checked once at start.
 
-Unknown keys are refused: a misspelt limit that is silently ignored is a limit that does not hold.
+Unknown keys are refused, because a misspelt limit that is silently ignored would not hold.
 """
 
 from __future__ import annotations
@@ -9,39 +9,33 @@ import argparse
 import hashlib
 import os
 import socket
-import textwrap
-import tomllib
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import valid_name
-from wattfold.contract.toml_places import line_of
 from wattfold.contract.units import NS_PER_MS, NS_PER_S, uw_from_w
-from wattfold.nodeagent.adapters.config_error import ConfigError
+from wattfold.nodeagent.adapters.config_flags import parse_arguments
 from wattfold.nodeagent.adapters.config_keys import (
     EMULATION,
     EMULATION_OPTIONS,
-    GENERAL,
-    GROUPS,
     TOP,
-    Key,
 )
-from wattfold.nodeagent.adapters.emulated_zones import ZoneSpec
-from wattfold.nodeagent.adapters.gpu_config import GpuConfig, gpu_config
+from wattfold.nodeagent.adapters.config_source import Source
+from wattfold.nodeagent.adapters.devices.emulated_zones import ZoneSpec
+from wattfold.nodeagent.adapters.devices.gpu_config import GpuConfig, gpu_config
+from wattfold.nodeagent.adapters.devices.zone_ranges import RangeSetting
 from wattfold.nodeagent.adapters.host import memory_bytes, schedulable_cpus
-from wattfold.nodeagent.adapters.powercap import RangeSetting
 from wattfold.nodeagent.core.caps import quantised, quantised_up
 from wattfold.nodeagent.core.residual import AlarmRule
-from wattfold.nodeagent.emulation.fixtures import Fixture, FixtureError, load_fixture, shipped
+from wattfold.nodeagent.emulation.fixtures import Fixture, FixtureError, load_fixture
 from wattfold.shims.locate import OMP_SHIM_VARIABLE, installed_omp_shim
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmulationConfig:
-    """The emulated hardware; see the model for the meaning of the constants."""
+    """The emulated hardware. The model explains the constants."""
 
     a: float
     b: float
@@ -57,12 +51,12 @@ class EmulationConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Config:
-    """Everything the agent is started with."""
+    """All settings of the agent."""
 
     node_id: str
     listen: str
     steps_listen: str
-    """Where steps of jobs are asked for: unix:PATH or HOST:PORT; empty = nowhere."""
+    """Address for the steps of jobs: unix:PATH or HOST:PORT; empty = none."""
     token: str | None
     state_dir: Path
     run_dir: Path
@@ -76,100 +70,42 @@ class Config:
     job_groups: str
     """How jobs are ended and counted: auto, cgroup (required) or off."""
     pids_max: int
-    """Of one job on this node, threads counted."""
+    """Maximum number of processes and threads of one job on this node."""
     residual_alarm: AlarmRule
     omp_shim: str
     kill_jobs_on_exit: bool
     restore_on_stop: bool
-    """Put the original limits back at an orderly stop, whatever the coordinator reckons with."""
+    """Restore the original limits at an orderly stop, even if they exceed the budget."""
     gpus: bool
-    """Look for GPUs of this machine."""
+    """Search for the GPUs of this machine."""
     gpu: GpuConfig
     features: tuple[str, ...]
-    """What jobs may ask of this node by name."""
+    """Features that jobs may request by name."""
     memory_bytes: int
-    """What jobs may use together."""
+    """Memory for all jobs together."""
     memory_limits: str
-    """How jobs are held to their memory: auto, cgroup (required) or watch."""
+    """How memory limits are enforced: auto, cgroup (required) or watch."""
     emulation: EmulationConfig | None
     fixture: Fixture | None
 
     @property
     def group(self) -> str:
-        """Name of the agent's cgroups: the same after a restart, of nobody else on this host.
+        """Name of the agent's cgroups: constant over restarts, and unique on this host.
 
-        Two sites may both have a node of this name here; their state folders differ.
+        Two sites may both have a node of this name here, but their state folders differ.
         """
         folder = os.fsencode(self.state_dir.resolve())
         return f"{self.node_id}-{hashlib.sha256(folder).hexdigest()[:8]}"
 
 
-USAGE = """wattfold-agent [--config FILE] [OPTION...]
-       wattfold-agent check [--json] [--config FILE] [OPTION...]
-       wattfold-agent restore [--config FILE] [OPTION...]"""
-DESCRIPTION = """\
-Agent of one node. It enforces power caps and core masks, starts and monitors the
-processes of jobs, and reports power and CPU time to wattfold-coordinator.
-
-Commands:
-  check                 Report what the agent can cap and measure on this machine
-                        and what to change. It changes nothing.
-  restore               Restore the original power limits of a node whose agent
-                        is stopped.
-
-Without a command, the agent runs until SIGTERM or SIGINT. Every option except
---config is also a key of the configuration file: --node-id is node_id."""
-
-
-def parse_arguments(arguments: list[str]) -> argparse.Namespace:
-    """The flags. Those not given are None, so that the file counts."""
-    return agent_parser().parse_args(arguments)
-
-
-def agent_parser() -> argparse.ArgumentParser:
-    """Return the parser of the command without a subcommand."""
-    parser = argparse.ArgumentParser(
-        prog="wattfold-agent",
-        usage=USAGE,
-        description=DESCRIPTION,
-        epilog=textwrap.fill(f"Machines for --emulate: {', '.join(shipped())}.", 80),
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        add_help=False,
-    )
-    add_flags(parser)
-    return parser
-
-
-def add_flags(parser: argparse.ArgumentParser) -> None:
-    """Add the options of the configuration to a parser that has no help option yet."""
-    groups = {name: parser.add_argument_group(name) for name in GROUPS}
-    groups[GENERAL].add_argument("-h", "--help", action="help", help="Print this help.")
-    groups[GENERAL].add_argument(
-        "--config",
-        metavar="FILE",
-        help="Configuration file in TOML. Options take precedence over it. Default: no file.",
-    )
-    keys = TOP | {name: EMULATION[name] for name in EMULATION_OPTIONS}
-    for name, key in keys.items():
-        flag = "--" + name.replace("_", "-")
-        add = groups[key.group].add_argument
-        if key.or_text:
-            add(flag, nargs="?", const=True, default=None, metavar=key.metavar, help=key.help)
-        elif key.kind is bool:
-            add(flag, action="store_const", const=True, default=None, help=key.help)
-        else:
-            value = {"choices": key.choices} if key.choices else {"metavar": key.metavar}
-            add(flag, type=key.kind, help=key.help, **value)
-
-
 def load(arguments: list[str]) -> Config:
-    """The checked configuration. Raises ConfigError; argparse itself exits with 2."""
+    """Return the checked configuration. Raises ConfigError; argparse itself exits with 2."""
     return load_flags(parse_arguments(arguments))
 
 
 def load_flags(flags: argparse.Namespace) -> Config:
-    """The checked configuration of parsed flags. Raises ConfigError."""
-    source = _Source(flags.config)
+    """Return the checked configuration of parsed flags. Raises ConfigError."""
+    source = Source(flags.config)
     given = {**source.values, **{k: v for k, v in vars(flags).items() if v is not None}}
     given.pop("config", None)
     emulation = dict(given.pop("emulation", {}))
@@ -180,79 +116,13 @@ def load_flags(flags: argparse.Namespace) -> Config:
     return _build(top, source, emulation)
 
 
-_KIND_NAMES = {float: "a number", int: "an integer", str: "a string", bool: "true or false"}
-
-
-class _Source:
-    """The file, for values and for saying where a wrong one is."""
-
-    def __init__(self, path: str | None) -> None:
-        self._path = path
-        self._text = ""
-        self.values: dict[str, Any] = {}
-        if path is None:
-            return
-        try:
-            self._text = Path(path).read_text(encoding="utf-8")
-            self.values = tomllib.loads(self._text)
-        except OSError as error:
-            raise ConfigError(f"{path}: {error.strerror}") from None
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-            raise ConfigError(f"{path}: {error}") from None
-        if not isinstance(self.values.get("emulation", {}), dict):
-            raise self.wrong("emulation", "must be a section [emulation]")
-
-    def wrong(self, key: str, why: str, section: str = "") -> ConfigError:
-        """An error that says where the key is. Keys of two sections may have the same name."""
-        line = line_of(self._text, key, section) or line_of(self._text, "", key)
-        if not line:
-            return ConfigError(f"{self._path or 'command line'}: {key} {why}")
-        return ConfigError(f"{self._path}:{line}: {key} {why}")
-
-    def checked(
-        self, given: Mapping[str, Any], keys: Mapping[str, Key], section: str = ""
-    ) -> dict[str, Any]:
-        """The values with defaults filled in. Raises ConfigError."""
-        for name in given:
-            if name not in keys:
-                known = ", ".join(sorted(keys))
-                raise self.wrong(name, f"is unknown; known keys: {known}", section)
-        return {
-            name: self._value(name, given.get(name, key.default), key, section)
-            for name, key in keys.items()
-        }
-
-    def _value(self, name: str, given: Any, key: Key, section: str) -> Any:
-        value: Any = given
-        if value is None:
-            return None
-        if key.kind is float and isinstance(value, int) and not isinstance(value, bool):
-            value = float(value)
-        if key.or_list and isinstance(value, list):
-            if not all(isinstance(part, str) for part in value):
-                raise self.wrong(name, f"= {value!r} must be a list of strings", section)
-            return ",".join(value)
-        kind: Any = (key.kind, str) if key.or_text else key.kind
-        if not isinstance(value, kind):
-            raise self.wrong(name, f"= {value!r} must be {_KIND_NAMES[key.kind]}", section)
-        if key.choices and value not in key.choices:
-            raise self.wrong(name, f"= {value!r} must be one of {', '.join(key.choices)}", section)
-        if key.low is not None and key.high is not None and not key.low <= value <= key.high:
-            raise self.wrong(
-                name,
-                f"= {value:g}{key.unit} is outside {key.low:g}..{key.high:g}{key.unit}",
-                section,
-            )
-        return value
-
-
 def _powercap_root(given: str, run_dir: Path | None) -> Path:
     """An emulated tree is made in the run folder unless another place is named."""
     named = given != TOP["powercap_root"].default and not given.endswith(".toml")
     return Path(given) if named or run_dir is None else run_dir / "powercap"
 
 
-def _build(top: dict[str, Any], source: _Source, emulation: dict[str, Any]) -> Config:
+def _build(top: dict[str, Any], source: Source, emulation: dict[str, Any]) -> Config:
     node_id = top["node_id"] or socket.gethostname().partition(".")[0]
     if not valid_name(node_id):
         raise source.wrong("node_id", f"= {node_id!r} must be 1-63 characters of A-Z a-z 0-9 . _ -")
@@ -284,7 +154,7 @@ def _build(top: dict[str, Any], source: _Source, emulation: dict[str, Any]) -> C
         omp_shim=_shim(top["omp_shim"], source),
         kill_jobs_on_exit=top["kill_jobs_on_exit"],
         restore_on_stop=top["restore_on_stop"],
-        # What is emulated has no GPUs, and those of this host are not part of it.
+        # An emulated node has no GPUs of its host.
         gpus=top["gpus"] == "auto" and not emulated and not fixture,
         gpu=gpu_config(top, given, _names("gpus", top, source), source),
         features=_names("features", top, source),
@@ -295,7 +165,7 @@ def _build(top: dict[str, Any], source: _Source, emulation: dict[str, Any]) -> C
     )
 
 
-def _names(key: str, top: dict[str, Any], source: _Source) -> tuple[str, ...]:
+def _names(key: str, top: dict[str, Any], source: Source) -> tuple[str, ...]:
     names = tuple(part.strip() for part in top[key].split(",") if part.strip())
     for name in names:
         if not valid_name(name):
@@ -307,7 +177,7 @@ def _names(key: str, top: dict[str, Any], source: _Source) -> tuple[str, ...]:
     return names
 
 
-def _memory_bytes(top: dict[str, Any], source: _Source) -> int:
+def _memory_bytes(top: dict[str, Any], source: Source) -> int:
     there = memory_bytes()
     if top["memory_mib"] is None:
         return there
@@ -320,8 +190,8 @@ def _memory_bytes(top: dict[str, Any], source: _Source) -> int:
     return int(given)
 
 
-def _fixture(top: dict[str, Any], source: _Source) -> Fixture | None:
-    """The machine to emulate, named by ``emulate``, or by ``powercap_root`` as a file."""
+def _fixture(top: dict[str, Any], source: Source) -> Fixture | None:
+    """Return the machine to emulate, named by ``emulate``, or by ``powercap_root`` as a file."""
     key = "powercap_root" if str(top["powercap_root"]).endswith(".toml") else "emulate"
     name = top[key]
     if not isinstance(name, str) or not name:
@@ -332,7 +202,7 @@ def _fixture(top: dict[str, Any], source: _Source) -> Fixture | None:
         raise source.wrong(key, f"= {name!r}: {error}") from None
 
 
-def _listen(top: dict[str, Any], source: _Source, run_dir: Path) -> str:
+def _listen(top: dict[str, Any], source: Source, run_dir: Path) -> str:
     listen: str = top["listen"] or f"unix:{run_dir}/agent.sock"
     if listen.startswith("unix:"):
         path = listen.removeprefix("unix:")
@@ -349,8 +219,8 @@ def _listen(top: dict[str, Any], source: _Source, run_dir: Path) -> str:
     return listen
 
 
-def _steps_listen(top: dict[str, Any], source: _Source, run_dir: Path) -> str:
-    """By default a socket of its own beside that of the agent, or the port after the agent's."""
+def _steps_listen(top: dict[str, Any], source: Source, run_dir: Path) -> str:
+    """Return the address for steps. Default: a socket next to the agent's, or the next port."""
     given: str | None = top["steps_listen"]
     if given == "off":
         return ""
@@ -368,7 +238,7 @@ def _steps_listen(top: dict[str, Any], source: _Source, run_dir: Path) -> str:
     return given
 
 
-def _token(top: dict[str, Any], source: _Source) -> str | None:
+def _token(top: dict[str, Any], source: Source) -> str | None:
     if not top["token_file"]:
         return None
     path = Path(top["token_file"])
@@ -387,7 +257,7 @@ def _token(top: dict[str, Any], source: _Source) -> str | None:
     return token
 
 
-def _cpus(text: str | None, source: _Source) -> CpuSet:
+def _cpus(text: str | None, source: Source) -> CpuSet:
     own = schedulable_cpus()
     if text is None:
         return own
@@ -402,7 +272,7 @@ def _cpus(text: str | None, source: _Source) -> CpuSet:
     return cpus
 
 
-def _shim(text: str | None, source: _Source) -> str:
+def _shim(text: str | None, source: Source) -> str:
     if text == "off":
         return ""
     installed = installed_omp_shim()
@@ -414,7 +284,7 @@ def _shim(text: str | None, source: _Source) -> str:
 
 def _ranges(
     top: dict[str, Any],
-    source: _Source,
+    source: Source,
     emulation: EmulationConfig | None,
     fixture: Fixture | None,
 ) -> RangeSetting:
@@ -453,12 +323,12 @@ def _uw(watts: float | None) -> int | None:
     return None if watts is None else uw_from_w(watts)
 
 
-def _emulation(source: _Source, v: dict[str, Any]) -> EmulationConfig:
+def _emulation(source: Source, v: dict[str, Any]) -> EmulationConfig:
     for key, low, high, unit in (
         ("package_max_w", "package_min_w", "package_max_w", "W"),
         ("dram_max_w", "dram_min_w", "dram_max_w", "W"),
         ("f_high_ghz", "f_low_ghz", "f_high_ghz", "GHz"),
-        # Below these an idle node would already break its cap.
+        # Below these values, an idle node would exceed its cap.
         ("package_min_w", "c", "package_min_w", "W"),
         ("dram_min_w", "dram_idle_w", "dram_min_w", "W"),
     ):

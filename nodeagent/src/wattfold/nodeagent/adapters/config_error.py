@@ -1,4 +1,4 @@
-"""What is wrong with a configuration, and who can say where."""
+"""Errors of the configuration, with the place of the wrong key."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from typing import Protocol
 
 
 class ConfigError(Exception):
-    """The configuration cannot be used; the message names file, line, key, value and limit."""
+    """The configuration cannot be used. The message names file, line, key, value and limit."""
 
 
 class Places(Protocol):
-    """Knows where the keys are."""
+    """Locates the keys of the configuration."""
 
     def wrong(self, key: str, why: str, section: str = "") -> ConfigError:
-        """An error that says where the key is."""
+        """Return an error that names the place of the key."""
         ...

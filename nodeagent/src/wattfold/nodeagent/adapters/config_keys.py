@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from wattfold.nodeagent.adapters.job_groups import PIDS_MAX_DEFAULT
+from wattfold.nodeagent.adapters.jobs.job_groups import PIDS_MAX_DEFAULT
 from wattfold.shims.locate import OMP_SHIM_VARIABLE
 
 GENERAL = "General options"
@@ -14,14 +14,14 @@ GPUS = "GPU options"
 JOBS = "Job options"
 EMULATED = "Emulation options"
 GROUPS = (GENERAL, POWER, GPUS, JOBS, EMULATED)
-"""Headings of the options in the help text, in its order."""
+"""Headings of the options in the help text, in this order."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Key:
     """Key of the file: its type, range, unit, default and help text.
 
-    Keys with a help text are options of the command line as well.
+    Keys with a help text are also options of the command line.
     """
 
     kind: type
@@ -354,7 +354,7 @@ EMULATION = {
         " required. signals: SIGSTOP and SIGCONT. auto: cgroup if possible, or else signals."
         " Default: auto.",
     ),
-    # For each emulated GPU. Default: the values of its model.
+    # Values of each emulated GPU. Default: the values of its model.
     "gpu_min_w": _WATTS,
     "gpu_max_w": _WATTS,
     "gpu_idle_w": _WATTS,
@@ -364,4 +364,4 @@ EMULATION = {
     "gpu_beta": Key(kind=float, low=0, high=1),
 }
 EMULATION_OPTIONS = ("cpu_share", "throttle")
-"""Keys of the section [emulation] that are options of the command line as well."""
+"""Keys of the section [emulation] that are also options of the command line."""

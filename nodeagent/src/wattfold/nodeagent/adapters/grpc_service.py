@@ -1,33 +1,33 @@
-"""The NodeAgent service: checks tokens, epochs and repeated commands, then asks the node."""
+"""The NodeAgent service: checks epochs and repeated commands, then calls the node."""
 
 # GRPC gives every method a request and a context.
 # ruff: noqa: ARG002
 from __future__ import annotations
 
 import asyncio
-import hmac
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, TypeVar
 
 import grpc
 
+from wattfold.contract.refusals import NODE_FAULT
 from wattfold.contract.units import NS_PER_MS, NS_PER_S
 from wattfold.nodeagent import logs
 from wattfold.nodeagent.adapters import wire
-from wattfold.nodeagent.core.errors import Refused, WrongState
+from wattfold.nodeagent.core.errors import NodeFault, Refused, WrongState
 from wattfold.nodeagent.core.masks import parse_cpus
 from wattfold.nodeagent.core.replay import ReplayCache
-from wattfold.nodeagent.service.accounting import Accounting
-from wattfold.nodeagent.service.jobs import NodeJobs
-from wattfold.nodeagent.service.node_total import node_total
-from wattfold.nodeagent.service.power import NodePower
-from wattfold.nodeagent.service.records import Job
+from wattfold.nodeagent.service.jobs.accounting import Accounting
+from wattfold.nodeagent.service.jobs.jobs import NodeJobs
+from wattfold.nodeagent.service.jobs.records import Job
+from wattfold.nodeagent.service.power.node_total import node_total
+from wattfold.nodeagent.service.power.power import NodePower
 from wattfold.v1 import node_agent_pb2 as pb
 from wattfold.v1 import node_agent_pb2_grpc
 
 Context = Any
-"""grpc.aio.ServicerContext; grpc comes without types."""
+"""grpc.aio.ServicerContext; grpc has no types."""
 Response = TypeVar("Response")
 INTERVAL_NS_MIN = 20 * NS_PER_MS
 INTERVAL_NS_MAX = 3600 * NS_PER_S
@@ -35,19 +35,19 @@ _NAMED_MAX = 5
 
 
 class Changes:
-    """Wakes all telemetry streams when something has happened that cannot wait."""
+    """Wakes all telemetry streams after an event that cannot wait."""
 
     def __init__(self) -> None:
         self.events: set[asyncio.Event] = set()
 
     def notify(self) -> None:
-        """Something has happened."""
+        """Wake the streams."""
         for event in self.events:
             event.set()
 
 
 class NodeAgentService(node_agent_pb2_grpc.NodeAgentServicer):
-    """Answers for one node. ``inventory`` holds what does not change while the agent runs."""
+    """Answers calls for one node. ``inventory`` holds the constant facts of the node."""
 
     def __init__(
         self,
@@ -66,7 +66,12 @@ class NodeAgentService(node_agent_pb2_grpc.NodeAgentServicer):
         self._answers: ReplayCache[asyncio.Future[Any]] = ReplayCache()
 
     async def GetInventory(self, request: pb.GetInventoryRequest, context: Context) -> pb.Inventory:
-        """What the node is, with the caps in force."""
+        """Return the node's facts and caps. A caller with a header takes command first."""
+        if request.HasField("header"):
+            return await self._command(request, context, self._inventory_now)
+        return await self._inventory_now()
+
+    async def _inventory_now(self) -> pb.Inventory:
         answer = pb.Inventory()
         answer.CopyFrom(self._inventory)
         original_uw = self._power.originals.original_uw
@@ -74,12 +79,15 @@ class NodeAgentService(node_agent_pb2_grpc.NodeAgentServicer):
             wire.zone_message(state, original_uw(state)) for state in self._power.zones.values()
         )
         answer.left = self._power.left
-        answer.epoch = self._power.lease.epoch
+        answer.launch_fault = self._jobs.starts.fault
+        lease = self._power.lease
+        answer.epoch, answer.coordinator_id = lease.obeyed
+        answer.journal_number = lease.journal_number
         answer.lease_remaining_ns = self._power.remaining_ns()
         return answer
 
     async def SetCaps(self, request: pb.SetCapsRequest, context: Context) -> pb.SetCapsResponse:
-        """Sets caps and answers with what is enforced."""
+        """Set caps and return the enforced caps."""
 
         async def act() -> pb.SetCapsResponse:
             outcomes = self._power.set_caps(wire.cap_requests(request))
@@ -88,7 +96,7 @@ class NodeAgentService(node_agent_pb2_grpc.NodeAgentServicer):
         return await self._command(request, context, act)
 
     async def SetMask(self, request: pb.SetMaskRequest, context: Context) -> pb.SetMaskResponse:
-        """Moves a job; answers when it has left the cores it lost."""
+        """Change the cores of a job. Answers when the job has left the lost cores."""
 
         async def act() -> pb.SetMaskResponse:
             cpus = parse_cpus(request.cpus, what=f"job {request.job_id}")
@@ -115,7 +123,7 @@ class NodeAgentService(node_agent_pb2_grpc.NodeAgentServicer):
     async def SetProcessorMap(
         self, request: pb.SetProcessorMapRequest, context: Context
     ) -> pb.SetProcessorMapResponse:
-        """Sets the processor map of a Charm++ job; answers with what the program says holds."""
+        """Set the processor map of a Charm++ job. Returns the map that the program reports."""
 
         async def act() -> pb.SetProcessorMapResponse:
             outcome = await self._jobs.set_processor_map(
@@ -126,7 +134,7 @@ class NodeAgentService(node_agent_pb2_grpc.NodeAgentServicer):
         return await self._command(request, context, act)
 
     async def Launch(self, request: pb.LaunchRequest, context: Context) -> pb.LaunchResponse:
-        """Starts the process of a job."""
+        """Start the process of a job."""
 
         async def act() -> pb.LaunchResponse:
             if self._power.left:
@@ -137,10 +145,14 @@ class NodeAgentService(node_agent_pb2_grpc.NodeAgentServicer):
         return await self._command(request, context, act)
 
     async def Signal(self, request: pb.SignalRequest, context: Context) -> pb.SignalResponse:
-        """Signals a job."""
+        """Signal a job."""
 
         async def act() -> pb.SignalResponse:
-            found = self._jobs.orders.signal(request.job_id, request.signal, request.grace_ns)
+            orders, number = self._jobs.orders, request.signal
+            if request.deliver_only or request.attempt:
+                found = orders.deliver(request.job_id, request.attempt, number)
+            else:
+                found = orders.signal(request.job_id, number, request.grace_ns)
             return pb.SignalResponse(found=found)
 
         return await self._command(request, context, act)
@@ -148,7 +160,7 @@ class NodeAgentService(node_agent_pb2_grpc.NodeAgentServicer):
     async def EndAttempt(
         self, request: pb.EndAttemptRequest, context: Context
     ) -> pb.EndAttemptResponse:
-        """Ends one attempt of a job."""
+        """End one attempt of a job."""
 
         async def act() -> pb.EndAttemptResponse:
             found = await self._jobs.orders.end_attempt(
@@ -163,7 +175,7 @@ class NodeAgentService(node_agent_pb2_grpc.NodeAgentServicer):
         return await self._command(request, context, act)
 
     async def Suspend(self, request: pb.SuspendRequest, context: Context) -> pb.SuspendResponse:
-        """Has a job stand still, or go on."""
+        """Suspend or resume a job."""
 
         async def act() -> pb.SuspendResponse:
             found = await self._jobs.orders.suspend(
@@ -176,7 +188,7 @@ class NodeAgentService(node_agent_pb2_grpc.NodeAgentServicer):
     async def ListProcesses(
         self, request: pb.ListProcessesRequest, context: Context
     ) -> pb.ListProcessesResponse:
-        """Running and ended processes."""
+        """Return running and ended processes."""
         self._accounting.sample()
         now_ns = time.monotonic_ns()
         return pb.ListProcessesResponse(
@@ -186,7 +198,7 @@ class NodeAgentService(node_agent_pb2_grpc.NodeAgentServicer):
     async def ForgetProcess(
         self, request: pb.ForgetProcessRequest, context: Context
     ) -> pb.ForgetProcessResponse:
-        """Drops the record of an ended process."""
+        """Delete the record of an ended process."""
 
         async def act() -> pb.ForgetProcessResponse:
             self._jobs.forget(request.job_id, request.attempt)
@@ -197,7 +209,7 @@ class NodeAgentService(node_agent_pb2_grpc.NodeAgentServicer):
     async def RenewLease(
         self, request: pb.RenewLeaseRequest, context: Context
     ) -> pb.RenewLeaseResponse:
-        """Lets caps above the floor hold for another while."""
+        """Renew the lease, so that caps above the floor stay in force."""
 
         async def act() -> pb.RenewLeaseResponse:
             self._power.renew(request.duration_ns)
@@ -207,7 +219,7 @@ class NodeAgentService(node_agent_pb2_grpc.NodeAgentServicer):
         return await self._command(request, context, act)
 
     async def Leave(self, request: pb.LeaveRequest, context: Context) -> pb.LeaveResponse:
-        """Gives the node back, with the limits found first."""
+        """Release the node and restore its original limits."""
 
         async def act() -> pb.LeaveResponse:
             if alive := [job.id for job in self._jobs.jobs.values() if job.live]:
@@ -223,7 +235,7 @@ class NodeAgentService(node_agent_pb2_grpc.NodeAgentServicer):
     async def StreamTelemetry(
         self, request: pb.StreamTelemetryRequest, context: Context
     ) -> AsyncIterator[pb.Telemetry]:
-        """One message an interval, and one at once when something has happened."""
+        """Send one message per interval, and another immediately after an urgent event."""
         interval_ns = request.interval_ns or NS_PER_S
         if not INTERVAL_NS_MIN <= interval_ns <= INTERVAL_NS_MAX:
             await context.abort(
@@ -266,6 +278,7 @@ class NodeAgentService(node_agent_pb2_grpc.NodeAgentServicer):
             drift_count=self._power.drift_count,
             not_held_count=self._power.not_held_count,
             node_power=wire.node_power_message(total, span_ns) if total else None,
+            launch_fault=self._jobs.starts.fault,
         )
 
     def _job_usage(self, job: Job, now_ns: int) -> pb.JobUsage:
@@ -275,35 +288,43 @@ class NodeAgentService(node_agent_pb2_grpc.NodeAgentServicer):
     async def _command(
         self, request: Any, context: Context, act: Callable[[], Awaitable[Response]]
     ) -> Response:
-        """Runs a command once; a repeated one gets the first answer, also while that is awaited."""
+        """Run a command once. A repeated command gets the first answer, even if that is pending."""
         header = request.header
         try:
-            key = f"{type(request).__name__} {header.request_id}"
+            # First: another coordinator of the same epoch uses the same request IDs.
+            self._power.admit(header.epoch, header.coordinator_id, header.journal_number)
+            key = f"{type(request).__name__} {header.coordinator_id} {header.request_id}"
             first = self._answers.get(key) if header.request_id else None
             if first is None:
-                self._power.admit(header.epoch, header.coordinator_id)
                 first = asyncio.ensure_future(act())
                 if header.request_id:
                     self._answers.keep(key, first)
                 first.add_done_callback(lambda done: self._drop_refused(key, done))
-            # A caller that goes away does not stop a command half way.
+            # A caller that disconnects does not stop a command half way.
             answer: Response = await asyncio.shield(first)
         except Refused as refusal:
             logs.info(
-                "command_refused", command=type(request).__name__, cause=header.cause, why=refusal
+                "command_refused",
+                command=type(request).__name__,
+                cause=header.cause,
+                reason=refusal,
             )
-            await context.abort(wire.STATUS[type(refusal)], str(refusal))
+            of_node = (NODE_FAULT,) if isinstance(refusal, NodeFault) else ()
+            if of_node and isinstance(request, pb.LaunchRequest):
+                # Also if the epoch of a new coordinator cannot be stored.
+                self._jobs.starts.refused(str(refusal).removeprefix(f"job {request.job_id}: "))
+            await context.abort(wire.STATUS[type(refusal)], str(refusal), of_node)
             raise
         return answer
 
     def _drop_refused(self, key: str, done: asyncio.Future[Any]) -> None:
-        # A refused command had no effect: its repetition is tried anew.
+        # A refused command had no effect, so its repetition is executed.
         if done.cancelled() or done.exception() is not None:
             self._answers.drop(key)
 
 
 def _zone_power(power: NodePower, interval_ns: int, now_ns: int) -> list[pb.ZonePower]:
-    """Mean power of all zones over the interval, of at least the last second."""
+    """Return the mean power of all zones over the interval, at least over the last second."""
     return [
         pb.ZonePower(
             name=name,
@@ -316,25 +337,3 @@ def _zone_power(power: NodePower, interval_ns: int, now_ns: int) -> list[pb.Zone
         )
         for name, state in power.zones.items()
     ]
-
-
-class TokenCheck(grpc.aio.ServerInterceptor):
-    """Refuses calls without the node's token."""
-
-    def __init__(self, token: str) -> None:
-        self._expected = f"Bearer {token}".encode()
-
-    async def intercept_service(self, continuation: Any, details: Any) -> Any:
-        """Lets a call with the right token through."""
-        given = dict(details.invocation_metadata or ()).get("authorization", "")
-        data = given if isinstance(given, bytes) else str(given).encode()
-        if hmac.compare_digest(data, self._expected):
-            return await continuation(details)
-        return grpc.unary_unary_rpc_method_handler(_unauthenticated)
-
-
-async def _unauthenticated(_request: Any, context: Context) -> None:
-    await context.abort(
-        grpc.StatusCode.UNAUTHENTICATED,
-        "missing or wrong token: send the metadata 'authorization: Bearer <token>'",
-    )

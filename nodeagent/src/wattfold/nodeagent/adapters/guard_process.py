@@ -1,8 +1,8 @@
-"""One guard process and the pipe to it. Nothing here blocks or keeps more than one message.
+"""One guard process and the pipe to it. No call blocks or keeps more than one message.
 
-A lease is at most as long as the guard knows: its deadline is one short write that the kernel
-takes whole or not at all. The list of writes may be long; what the pipe does not take at once
-follows when it can, the newest list only.
+A lease is at most as long as the guard knows. Its deadline is one short write, which the kernel
+accepts completely or not at all. The list of writes may be long. The part that the pipe does not
+accept follows later, and only the newest list is kept.
 """
 
 from __future__ import annotations
@@ -20,10 +20,14 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from wattfold.nodeagent import guard
-from wattfold.nodeagent.adapters.processes import ended, readable
+from wattfold.nodeagent.adapters.jobs.processes import ended, readable
 
 Writes = Sequence[tuple[Path, str]]
-_SCRIPT = Path(guard.__file__).resolve()
+SOURCES = str(Path(guard.__file__).resolve().parents[2])
+START = (
+    "import sys; sys.path.append(sys.argv[1]); from wattfold.nodeagent.guard import main; main()"
+)
+"""Program of the guard. The arguments are `SOURCES`, the state folder and the instance."""
 _READY_S = 20.0
 _GOODBYE_S = 5.0
 
@@ -42,9 +46,9 @@ class GuardProcess:
 
     @classmethod
     async def start(cls, state_dir: Path, instance: str) -> GuardProcess:
-        """Starts one and waits until it listens. Raises OSError; nothing is left then."""
+        """Start a guard and wait until it listens. Raises OSError and leaves no process then."""
         process = subprocess.Popen(
-            [sys.executable, "-I", "-S", str(_SCRIPT), str(state_dir), instance],
+            [sys.executable, "-I", "-S", "-c", START, SOURCES, str(state_dir), instance],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -67,33 +71,33 @@ class GuardProcess:
         return found
 
     def hold_until(self, deadline_ns: int) -> bool:
-        """Tells the end of the lease; False if the guard does not know it."""
+        """Send the end of the lease. Returns False if the guard did not receive it."""
         if self._rest or self._next:
             return False
         return self._whole({"deadline_ns": deadline_ns})
 
     def replace_writes(self, writes: Writes, deadline_ns: int) -> None:
-        """Tells what is to be written, with the end of the lease it is for."""
+        """Send the writes, with the end of their lease."""
         pairs = [(str(path), text) for path, text in writes]
         self._next = _line({"writes": pairs, "deadline_ns": deadline_ns})
         self._flush()
 
     def unread_bytes(self) -> int:
-        """What the guard has not read yet."""
+        """Return the number of bytes that the guard has not read yet."""
         answer = fcntl.ioctl(self._fd, termios.FIONREAD, b"\0" * 4)
         return int(struct.unpack("i", answer)[0]) + len(self._rest) + len(self._next)
 
     async def ended(self) -> int:
-        """Waits for its end; the exit status."""
-        # Collected already: the number may be another process by now.
+        """Wait for the end of the guard and return its exit status."""
+        # The process was already collected, and its PID may belong to another process.
         if self._process.returncode is None:
             await ended(self.pid)
         return self._process.wait()
 
     async def goodbye(self) -> None:
-        """Lets it go without writing anything, and waits for it."""
+        """End the guard without writes, and wait for its end."""
         if self._rest or not self._whole({"bye": True}):
-            # It must not take the end of input for our death.
+            # It must not mistake the end of input for the death of the agent.
             await self.end()
             return
         self._close()
@@ -105,11 +109,11 @@ class GuardProcess:
         self._process.wait()
 
     def kill(self) -> None:
-        """Kills it."""
+        """Kill the guard."""
         self._process.kill()
 
     async def end(self) -> None:
-        """Kills it and frees the pipe; no other method may be called then."""
+        """Kill the guard and free the pipe. No other method may be called afterwards."""
         self._process.kill()
         await self.ended()
         self._close()
@@ -121,7 +125,7 @@ class GuardProcess:
         self._process.stdin.close()
 
     def _whole(self, message: dict[str, object]) -> bool:
-        # Up to PIPE_BUF (4096 bytes) a pipe takes everything or nothing.
+        # Up to PIPE_BUF (4096 bytes) a pipe accepts everything or nothing.
         try:
             os.write(self._fd, _line(message))
         except OSError:
@@ -140,18 +144,18 @@ class GuardProcess:
                 loop.add_writer(self._fd, self._flush)
                 return
             except OSError:
-                # It is dead; the next one is told everything.
+                # The guard is dead. The next guard receives everything.
                 self._rest = self._next = b""
 
 
 def kill_guard(pid: int) -> None:
-    """Ends the guard of an earlier agent, after it was checked that this is one."""
+    """Kill the guard of an earlier agent. The caller has checked that it is a guard."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.kill(pid, 9)
 
 
 def is_guard(pid: int) -> bool:
-    """Whether a process calls itself a guard."""
+    """Whether a process has the name of a guard."""
     try:
         return Path(f"/proc/{pid}/comm").read_text(encoding="utf-8").strip() == guard.NAME
     except OSError:

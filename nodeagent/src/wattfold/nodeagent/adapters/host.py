@@ -1,6 +1,6 @@
 """Facts of the host: boot, topology, memory.
 
-The tree of the kernel's CPUs is an argument; offline CPUs have no topology in it.
+The kernel's CPU tree is an argument. Offline CPUs have no topology in it.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ SYSTEM = Path("/sys/devices/system")
 
 
 def boot_id() -> str:
-    """Identity of the present boot. Raises OSError."""
+    """Return the ID of the current boot. Raises OSError."""
     return _BOOT_ID.read_text(encoding="ascii").strip()
 
 
 def memory_bytes() -> int:
-    """Memory of the host."""
+    """Return the memory of the host in bytes."""
     return int(psutil.virtual_memory().total)
 
 
 def topology(cpus: CpuSet, system: Path = SYSTEM) -> list[CpuPlace]:
-    """Places of these CPUs; what the kernel does not tell is 0, and a CPU without siblings."""
+    """Return the topology of these CPUs. Unknown values are 0, and the CPU has no siblings."""
     numa = _numa_nodes(system)
     return [
         CpuPlace(
@@ -44,28 +44,28 @@ def topology(cpus: CpuSet, system: Path = SYSTEM) -> list[CpuPlace]:
 
 
 def core_id(cpu: int, system: Path = SYSTEM) -> int:
-    """The kernel's number of the core; not unique on the host."""
+    """Return the kernel's number of the core; not unique on the host."""
     return _number(system / f"cpu/cpu{cpu}/topology/core_id")
 
 
 def isolated_cpus(system: Path = SYSTEM) -> CpuSet:
-    """CPUs taken from the scheduler at boot (isolcpus): threads there are not balanced."""
+    """Return the CPUs excluded from load balancing at boot (isolcpus)."""
     return _cpu_list(system / "cpu/isolated")
 
 
 def offline_cpus(system: Path = SYSTEM) -> CpuSet:
-    """CPUs that are there and switched off. Numbers that no CPU of the host has are left out."""
+    """Return present CPUs that are offline. CPU numbers without a CPU are left out."""
     return _cpu_list(system / "cpu/present") - _cpu_list(system / "cpu/online")
 
 
 def schedulable_cpus(system: Path = SYSTEM) -> CpuSet:
-    """CPUs this process may use and offer: allowed by its affinity, online and not isolated."""
+    """Return the CPUs for jobs: allowed by this process's affinity, online and not isolated."""
     own = CpuSet.of(os.sched_getaffinity(0))
     return own - isolated_cpus(system) - offline_cpus(system)
 
 
 def raise_file_limit() -> int:
-    """Allows as many descriptors as the account may have (one a job, one a shim); the old limit."""
+    """Raise the descriptor limit (one per job and shim) to the maximum. Returns the old limit."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft < hard:
         with contextlib.suppress(ValueError, OSError):

@@ -1,6 +1,6 @@
-"""What the agent finds on this host beside power zones: account, cgroups, folders, the shim.
+"""Checks of this host other than power zones: account, cgroups, folders and the shim.
 
-Everything here is told from looking: no group, folder or lock is made.
+All checks only read: no group, folder or lock is created.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from wattfold.nodeagent.adapters.config import Config
-from wattfold.nodeagent.adapters.cpuset import MaskMechanism, cpuset_here
-from wattfold.nodeagent.adapters.gpu_access import AccessMechanism, access_roots
-from wattfold.nodeagent.adapters.job_groups import ending_root, pids_here
-from wattfold.nodeagent.adapters.powercap_files import may
+from wattfold.nodeagent.adapters.devices.powercap_files import may
+from wattfold.nodeagent.adapters.jobs.cpuset import MaskMechanism, cpuset_here
+from wattfold.nodeagent.adapters.jobs.gpu_access import AccessMechanism, access_roots
+from wattfold.nodeagent.adapters.jobs.job_groups import ending_root, pids_here
+from wattfold.nodeagent.adapters.jobs.throttle import bandwidth_here
 from wattfold.nodeagent.adapters.state_store import unsafe_parent
-from wattfold.nodeagent.adapters.throttle import bandwidth_here
 from wattfold.nodeagent.core.findings import GIVE_WRITE, Finding, Status
 from wattfold.nodeagent.core.gpus import NodeGpu
 
@@ -28,7 +28,7 @@ _ELF = b"\x7fELF"
 
 
 def account() -> Finding:
-    """Which account asks, since it decides most of the rest."""
+    """Return the account of this process, which decides most other findings."""
     uid = os.geteuid()
     if uid == 0:
         return Finding(subject="account", status=Status.OK, finding="root")
@@ -42,7 +42,7 @@ def account() -> Finding:
 
 
 def core_masks(config: Config) -> Finding:
-    """How jobs would be held to their cores."""
+    """Return how jobs would be confined to their cores."""
     if config.masks == "affinity":
         return _masks(Status.OK, "by the affinity of every thread, as configured")
     try:
@@ -64,7 +64,7 @@ def core_masks(config: Config) -> Finding:
 
 
 def job_ends(config: Config) -> Finding:
-    """How all processes of a job would be ended, and how many it may have."""
+    """Return how all processes of a job would be ended, and the maximum number of processes."""
     most = f"at most {min(config.pids_max, pids_here())} processes and threads per job"
     if config.job_groups == "off":
         return _ends(Status.OK, f"by signals, as configured; {most}, counted by account")
@@ -82,7 +82,7 @@ def _ends(status: Status, finding: str, remedy: str = "") -> Finding:
 
 
 def throttle(config: Config) -> list[Finding]:
-    """How emulated caps would slow jobs; nothing without emulation."""
+    """Return how emulated caps would slow jobs; empty without emulation."""
     if config.emulation is None:
         return []
     wanted = config.emulation.throttle
@@ -109,7 +109,7 @@ def throttle(config: Config) -> list[Finding]:
 
 
 def gpu_access(config: Config, gpus: Sequence[NodeGpu]) -> list[Finding]:
-    """How jobs would be kept from GPUs that are not their own; nothing where there are none."""
+    """Return how access to GPUs of other jobs would be denied; empty without GPUs."""
     if not gpus:
         return []
     if config.gpu.access == "off":
@@ -135,7 +135,7 @@ def _access(status: Status, finding: str, remedy: str = "") -> Finding:
 
 
 def folders(config: Config) -> list[Finding]:
-    """Whether the folders of the agent can be used, or made."""
+    """Return whether the folders of the agent can be used or created."""
     return [
         folder("state folder", "state_dir", config.state_dir),
         folder("run folder", "run_dir", config.run_dir),
@@ -143,7 +143,7 @@ def folders(config: Config) -> list[Finding]:
 
 
 def folder(subject: str, key: str, path: Path) -> Finding:
-    """Whether a folder is, or can be made, one that only this account can change."""
+    """Return whether a folder can be used or created so that only this account can change it."""
     other = f"or choose another {key}"
     if not os.path.lexists(path):
         above = next(p for p in path.parents if os.path.exists(p))
@@ -172,7 +172,7 @@ def folder(subject: str, key: str, path: Path) -> Finding:
 
 
 def shim(config: Config) -> list[Finding]:
-    """Whether OpenMP jobs can be resized from inside."""
+    """Return whether OpenMP jobs can be resized from inside."""
     if not config.omp_shim:
         return [
             Finding(
@@ -186,7 +186,7 @@ def shim(config: Config) -> list[Finding]:
 
 
 def group_usable(controller: Path, *, v2: bool) -> bool:
-    """Whether this account may make groups below a controller, as far as can be seen."""
+    """Whether this account may create groups below a controller, as far as visible."""
     base = controller / _GROUP if (controller / _GROUP).is_dir() else controller
     return may(base, os.W_OK) and (not v2 or may(base / "cgroup.subtree_control", os.W_OK))
 

@@ -1,8 +1,8 @@
-"""Tells the service manager that the agent serves, lives, and stops (the protocol of sd_notify).
+"""Notifications to the service manager: ready, alive and stopping (protocol of sd_notify).
 
-A service manager that asks for it (``WatchdogSec=`` of systemd) is told half as often as it wants
-that the event loop still turns; when that fails to come it kills the agent and starts another. Does
-nothing for an agent that no service manager has started.
+If the service manager requests it (``WatchdogSec=`` of systemd), the agent sends a sign of life
+from its event loop, twice per interval. Without it, the manager kills the agent and starts another.
+Does nothing for an agent without a service manager.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _S_PER_NS = 1e-9
 
 
 class ServiceManager:
-    """The one who started this process, by the environment it gave."""
+    """The service manager that started this process, according to the environment."""
 
     def __init__(self, environment: Mapping[str, str], pid: int) -> None:
         address = environment.get("NOTIFY_SOCKET", "")
@@ -28,15 +28,15 @@ class ServiceManager:
         self.watchdog_ns = _watchdog_ns(environment, pid)
 
     def ready(self) -> None:
-        """The agent serves."""
+        """Report that the agent serves."""
         self._tell("READY=1")
 
     def stopping(self) -> None:
-        """The agent was told to stop."""
+        """Report that the agent stops."""
         self._tell("STOPPING=1")
 
     async def reassure_for_ever(self) -> None:
-        """Says that the event loop turns until cancelled; returns at once if nobody asks."""
+        """Send signs of life until cancelled. Returns immediately if none are requested."""
         if not self.watchdog_ns or not self._address:
             return
         while True:
@@ -50,17 +50,17 @@ class ServiceManager:
             with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK) as out:
                 out.sendto(text.encode(), self._address)
         except OSError as error:
-            logs.warning("service_manager_not_notified", text=text, why=error)
+            logs.warning("service_manager_not_notified", text=text, reason=error)
 
 
 def here() -> ServiceManager:
-    """That of this process."""
+    """Return the service manager of this process."""
     return ServiceManager(os.environ, os.getpid())
 
 
 def _watchdog_ns(environment: Mapping[str, str], pid: int) -> int:
     text, whose = environment.get("WATCHDOG_USEC", ""), environment.get("WATCHDOG_PID", "")
-    # A number for another process was inherited from a parent that is watched.
+    # A number for another process was inherited from a watched parent.
     if not text.isdigit() or (whose and whose != str(pid)):
         return 0
     return int(text) * NS_PER_US

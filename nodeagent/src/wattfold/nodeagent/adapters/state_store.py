@@ -1,42 +1,39 @@
-"""Small records on disk that survive the agent: written atomically, read with suspicion.
+"""Small records on disk that survive the agent: written atomically, and checked when read.
 
-A record that cannot be read is renamed aside and the others go on. A write that fails raises
-NoSpace or Broken, so that a command is refused rather than half done.
+An unreadable record is renamed, and the other records stay usable. A failed write raises NoSpace or
+Broken, so that a command is refused rather than half done.
 """
 
 from __future__ import annotations
 
+import contextlib
 import errno
-import fcntl
 import json
 import os
 import stat
-import threading
-import time
 from pathlib import Path
 from typing import Any
 
 from wattfold.nodeagent import logs
+from wattfold.nodeagent.adapters.locks import locked
 from wattfold.nodeagent.core.errors import Broken, NoSpace, Refused
 from wattfold.nodeagent.guard import LOCK_FILE
 
 _NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE}
-_LOCK_WAIT_S = 1.0
-"""A guard that ends the lease of an agent that was killed has the lock for some milliseconds."""
 
 
 class StateDirError(Exception):
-    """The state folder cannot be used; the message says why."""
+    """The state folder cannot be used. The message gives the reason."""
 
 
 def device_refusal(error: OSError, what: str) -> Refused:
-    """The refusal for a failed system call, with the path and the system's words."""
+    """Return the refusal for a failed system call, with the path and the system's text."""
     kind = NoSpace if error.errno in _NO_ROOM else Broken
     return kind(f"{what}: {error.filename or ''} {error.strerror or error}".replace("  ", " "))
 
 
 def private_folder(path: Path, mode: int = 0o700) -> Path:
-    """Makes a folder that only this account, and root, can change or replace.
+    """Create a folder that only this account and root can change or replace.
 
     Raises StateDirError.
     """
@@ -56,16 +53,16 @@ def private_folder(path: Path, mode: int = 0o700) -> Path:
             f"{path}: mode {stat.S_IMODE(found.st_mode):o} lets other accounts write;"
             f" chmod go-w {path}"
         )
-    # Once more: somebody may have been quicker in making one of them.
+    # Checked again, because another process may have created one of them first.
     _check_parents(path)
     return path
 
 
 def unsafe_parent(path: Path) -> str:
-    """Why another account could replace a folder by one of its own; empty = none could.
+    """Return why another account could replace a folder; empty = it could not.
 
-    Whoever owns a folder above, or may write in it, can rename what is below. In a folder like
-    /tmp (sticky) only the owner can. Folders that do not exist yet are passed over.
+    The owner of a folder above, and accounts with write access to it, can rename its entries. In a
+    folder like /tmp (sticky) only the owner can. Folders that do not exist yet are skipped.
     """
     above = {parent for start in (path.absolute(), path.resolve()) for parent in start.parents}
     for parent in sorted(above):
@@ -92,7 +89,7 @@ def _check_parents(path: Path) -> None:
 def _make_parents(path: Path) -> None:
     for folder in (*reversed(path.parents), path):
         if not folder.exists():
-            # Whatever the umask: where a group may write, others could replace what is below.
+            # Independent of the umask: with group write access, others could replace its entries.
             folder.mkdir(mode=0o755, exist_ok=True)
 
 
@@ -104,7 +101,7 @@ class StateStore:
         self.jobs = private_folder(root / "jobs")
         self.agent_pid_path = root / "agent.pid"
         self._lock = os.open(root / LOCK_FILE, os.O_RDWR | os.O_CREAT, 0o600)
-        if not _locked(self._lock, _LOCK_WAIT_S):
+        if not locked(self._lock):
             os.close(self._lock)
             raise StateDirError(f"{root}: another agent uses this folder")
 
@@ -114,8 +111,8 @@ class StateStore:
 
     def write(self, name: str, record: dict[str, Any], *, durable: bool = True) -> None:
         """Replaces a record. ``durable``: it survives a loss of power, not only of the agent."""
-        path = self.root / name
-        temporary = path.with_name(path.name + ".tmp")
+        path = f"{self.root}/{name}"
+        temporary = f"{path}.tmp"
         try:
             fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
             try:
@@ -124,11 +121,12 @@ class StateStore:
                     os.fsync(fd)
             finally:
                 os.close(fd)
-            temporary.rename(path)
+            os.rename(temporary, path)
             if durable:
-                _sync_folder(path.parent)
+                _sync_folder(os.path.dirname(path))
         except OSError as error:
-            temporary.unlink(missing_ok=True)
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(temporary)
             raise device_refusal(error, "cannot write the agent's state") from None
 
     def read(self, name: str) -> dict[str, Any] | None:
@@ -142,39 +140,28 @@ class StateStore:
                 raise ValueError("not an object")
         except FileNotFoundError:
             return None
+        except RecursionError:
+            self.set_aside(name, "values are nested too deeply")
+            return None
         except (OSError, ValueError) as error:
             self.set_aside(name, str(error))
             return None
         return record
 
     def set_aside(self, name: str, why: str) -> None:
-        """Renames a damaged record so that it is kept for a person and not read again."""
+        """Rename a damaged record, so that it is kept for a person and not read again."""
         path = self.root / name
         aside = path.with_name(path.name + ".damaged")
         path.rename(aside)
-        logs.warning("state_damaged", path=path, kept_as=aside, why=why)
+        logs.warning("state_damaged", path=path, kept_as=aside, reason=why)
 
     def remove(self, name: str) -> None:
-        """Removes a record if there is one."""
+        """Remove a record if there is one."""
         (self.root / name).unlink(missing_ok=True)
 
     def job_ids(self) -> list[str]:
-        """Jobs that have a record."""
+        """Return the jobs that have a record."""
         return sorted(path.name.removesuffix(".json") for path in self.jobs.glob("*.json"))
-
-
-def _locked(fd: int, wait_s: float) -> bool:
-    deadline = time.monotonic() + wait_s
-    pause = threading.Event()
-    while True:
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return True
-        except OSError:
-            # The kernel tells nobody when a lock is free.
-            if time.monotonic() >= deadline:
-                return False
-        pause.wait(0.02)
 
 
 def _write_all(fd: int, data: bytes) -> None:
@@ -182,7 +169,7 @@ def _write_all(fd: int, data: bytes) -> None:
         data = data[os.write(fd, data) :]
 
 
-def _sync_folder(path: Path) -> None:
+def _sync_folder(path: str) -> None:
     fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(fd)

@@ -1,4 +1,4 @@
-"""Between the agent's values and the messages of node_agent.proto. No decisions."""
+"""Conversion between the agent's values and the messages of node_agent.proto. No decisions."""
 
 from __future__ import annotations
 
@@ -7,29 +7,31 @@ from collections.abc import Iterable, Mapping
 import grpc
 
 from wattfold.contract.ids import JobId, ZoneName
+from wattfold.contract.os_text import utf8_text
 from wattfold.contract.soft_limits import UMASK_DEFAULT, SoftLimit
 from wattfold.contract.topology import CpuPlace
-from wattfold.nodeagent.adapters.cpuset import MaskMechanism
-from wattfold.nodeagent.adapters.gpu_access import AccessMechanism
-from wattfold.nodeagent.adapters.memory_limits import MemoryMechanism
-from wattfold.nodeagent.adapters.shim_server import ShimView
+from wattfold.nodeagent.adapters.jobs.cpuset import MaskMechanism
+from wattfold.nodeagent.adapters.jobs.gpu_access import AccessMechanism
+from wattfold.nodeagent.adapters.jobs.memory_limits import MemoryMechanism
+from wattfold.nodeagent.adapters.shims.shim_server import ShimView
 from wattfold.nodeagent.core import errors
 from wattfold.nodeagent.core.caps import CapOutcome, CapRequest, CapStatus, ZoneKind
 from wattfold.nodeagent.core.launch import LaunchOrder, ResizeMode
 from wattfold.nodeagent.core.masks import parse_cpus
 from wattfold.nodeagent.core.steps import StepNode
-from wattfold.nodeagent.service.charm_program import Processor
-from wattfold.nodeagent.service.gpu_accounting import GpuReading
-from wattfold.nodeagent.service.node_total import NodeTotal
-from wattfold.nodeagent.service.processor_maps import MapOutcome
-from wattfold.nodeagent.service.records import Job, JobState, Placement, Saving
-from wattfold.nodeagent.service.zone_state import ZoneState
+from wattfold.nodeagent.service.jobs.charm_program import Processor
+from wattfold.nodeagent.service.jobs.gpu_accounting import GpuReading
+from wattfold.nodeagent.service.jobs.processor_maps import MapOutcome
+from wattfold.nodeagent.service.jobs.records import Job, JobState, Placement, Saving
+from wattfold.nodeagent.service.power.node_total import NodeTotal
+from wattfold.nodeagent.service.power.zone_state import ZoneState
 from wattfold.v1 import common_pb2
 from wattfold.v1 import node_agent_pb2 as pb
 
 STATUS = {
     errors.InvalidRequest: grpc.StatusCode.INVALID_ARGUMENT,
     errors.WrongState: grpc.StatusCode.FAILED_PRECONDITION,
+    errors.Fenced: grpc.StatusCode.ABORTED,
     errors.UnknownJob: grpc.StatusCode.NOT_FOUND,
     errors.NotPermitted: grpc.StatusCode.PERMISSION_DENIED,
     errors.NoSpace: grpc.StatusCode.RESOURCE_EXHAUSTED,
@@ -86,7 +88,7 @@ _STATES = {
 
 
 def zone_message(state: ZoneState, original_uw: int) -> pb.PowerZone:
-    """A zone of the inventory."""
+    """Return a zone of the inventory."""
     zone, limits = state.zone, state.zone.limits
     return pb.PowerZone(
         name=zone.name,
@@ -105,7 +107,7 @@ def zone_message(state: ZoneState, original_uw: int) -> pb.PowerZone:
 
 
 def cpu_message(place: CpuPlace, core_id: int) -> pb.Cpu:
-    """A CPU of the inventory."""
+    """Return a CPU of the inventory."""
     return pb.Cpu(
         cpu=place.cpu,
         core=core_id,
@@ -116,7 +118,7 @@ def cpu_message(place: CpuPlace, core_id: int) -> pb.Cpu:
 
 
 def cap_requests(request: pb.SetCapsRequest) -> list[CapRequest]:
-    """The caps asked for. Raises InvalidRequest for a zone named twice."""
+    """Return the requested caps. Raises InvalidRequest for a zone named twice."""
     names = [cap.name for cap in request.caps]
     if len(set(names)) != len(names):
         raise errors.InvalidRequest(f"a zone is named twice: {', '.join(names)}")
@@ -124,7 +126,7 @@ def cap_requests(request: pb.SetCapsRequest) -> list[CapRequest]:
 
 
 def cap_result(outcome: CapOutcome) -> pb.CapResult:
-    """The answer for one cap."""
+    """Return the answer for one cap."""
     return pb.CapResult(
         name=outcome.name,
         requested_uw=outcome.requested_uw,
@@ -137,29 +139,36 @@ def cap_result(outcome: CapOutcome) -> pb.CapResult:
 
 
 def zone_caps(states: Iterable[ZoneState]) -> list[pb.ZoneCap]:
-    """What every zone holds."""
+    """Return the cap of every zone."""
     return [pb.ZoneCap(name=state.zone.name, cap_uw=state.cap_uw) for state in states]
 
 
 def leave_response(states: Iterable[ZoneState], failed: Mapping[str, str]) -> pb.LeaveResponse:
-    """What holds after a node has left, and what could not be put back."""
+    """Return the caps after the node has left, and the zones that could not be restored."""
     failures = [pb.ZoneFailure(name=name, reason=why) for name, why in failed.items()]
     return pb.LeaveResponse(caps=zone_caps(states), failures=failures)
 
 
 def launch_order(request: pb.LaunchRequest) -> LaunchOrder:
-    """The launch asked for. Raises InvalidRequest."""
+    """Return the requested launch. Raises InvalidRequest."""
     mode = _MODES.get(request.mode)
     if mode is None:
         raise errors.InvalidRequest(f"job {request.job_id}: resize mode {request.mode} is unknown")
     cpus = parse_cpus(request.cpus, what=f"job {request.job_id}")
+    try:
+        argv = tuple(map(utf8_text, request.argv))
+        env = {utf8_text(name): utf8_text(value) for name, value in request.env.items()}
+        cwd, snapshot_dir = utf8_text(request.cwd), utf8_text(request.snapshot_dir)
+        stdout_path, stderr_path = utf8_text(request.stdout_path), utf8_text(request.stderr_path)
+    except ValueError as error:
+        raise errors.InvalidRequest(f"job {request.job_id}: {error}") from None
     return LaunchOrder(
         job=JobId(request.job_id),
-        argv=tuple(request.argv),
-        env=dict(request.env),
-        cwd=request.cwd,
-        stdout_path=request.stdout_path,
-        stderr_path=request.stderr_path,
+        argv=argv,
+        env=env,
+        cwd=cwd,
+        stdout_path=stdout_path,
+        stderr_path=stderr_path,
         cpus=cpus,
         mode=mode,
         launch_cpus=request.launch_cpus or len(cpus),
@@ -183,7 +192,7 @@ def launch_order(request: pb.LaunchRequest) -> LaunchOrder:
             for limit in request.resource_limits
         ),
         attempt=request.attempt or 1,
-        snapshot_dir=request.snapshot_dir,
+        snapshot_dir=snapshot_dir,
         resident=request.resident,
         pes=request.pes,
         epochs=request.epochs,
@@ -191,7 +200,7 @@ def launch_order(request: pb.LaunchRequest) -> LaunchOrder:
 
 
 def process_info(job: Job, now_ns: int) -> pb.ProcessInfo:
-    """A process, running or ended."""
+    """Return a process, running or ended."""
     until_ns = now_ns if job.live else job.ended_ns
     info = pb.ProcessInfo(
         job_id=job.id,
@@ -215,6 +224,7 @@ def process_info(job: Job, now_ns: int) -> pb.ProcessInfo:
         snapshot_bytes=job.snapshot_bytes,
         resident=job.live and job.resident,
         gpu_energy_uj=job.gpu_energy_uj,
+        command_digest=job.command_digest,
     )
     if not job.live and job.report is not None:
         info.epochs_saved, info.epochs_timed = job.report.epoch, job.report.timed
@@ -223,7 +233,7 @@ def process_info(job: Job, now_ns: int) -> pb.ProcessInfo:
 
 
 def job_usage(job: Job, view: ShimView, gpus: Iterable[GpuReading] = ()) -> pb.JobUsage:
-    """What a running job uses and reports."""
+    """Return the usage and reports of a running job."""
     mapped = job.mode is ResizeMode.MAP
     attached = job.placement.up if mapped else view.attached
     usage = pb.JobUsage(
@@ -287,7 +297,7 @@ def _add_placement(usage: pb.JobUsage, placement: Placement) -> None:
 
 
 def node_power_message(total: NodeTotal, interval_ns: int) -> pb.NodePower:
-    """What the node draws."""
+    """Return the power and energy of the node."""
     source = pb.NodePower.SOURCE_PSYS if total.by_psys else pb.NodePower.SOURCE_ZONES
     return pb.NodePower(
         source=source, power_uw=total.power_uw(interval_ns), energy_uj=total.energy_uj
@@ -295,14 +305,14 @@ def node_power_message(total: NodeTotal, interval_ns: int) -> pb.NodePower:
 
 
 def shim_state(*, attached: bool, confined: bool) -> pb.ShimState:
-    """How a job's shim stands to its mask."""
+    """Return whether a job's shim is absent, attached, or confined."""
     if not attached:
         return pb.SHIM_STATE_ABSENT
     return pb.SHIM_STATE_CONFINED if confined else pb.SHIM_STATE_ATTACHED
 
 
 def map_response(outcome: MapOutcome) -> pb.SetProcessorMapResponse:
-    """What is verified of a processor map."""
+    """Return the verified state of a processor map."""
     return pb.SetProcessorMapResponse(
         map=outcome.map,
         applied=outcome.applied,

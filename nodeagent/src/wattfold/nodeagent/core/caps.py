@@ -1,8 +1,8 @@
-"""Judging a requested cap: range, lease, quantisation.
+"""Checks of a requested cap: range, lease, quantisation.
 
-A request below the minimum is refused, never raised: a silently raised cap would break the budget
-that the coordinator has reckoned with. Values are rounded down to the step of the hardware, so that
-what is written is what is read back.
+A request below the minimum is refused and never raised, because a silently raised cap would break
+the budget of the coordinator. Values are rounded down to the step of the hardware, so that the
+value read back equals the value written.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from wattfold.contract.ids import ZoneName
 from wattfold.contract.units import w_from_uw
 
 CAP_STEP_UW = 125_000
-"""RAPL keeps limits in eighths of a watt (Linux intel_rapl, power unit 1/8 W)."""
+"""RAPL stores limits in eighths of a watt (Linux intel_rapl, power unit 1/8 W)."""
 
 
 _TOLERANCE = 20
-"""Hardware is right to about 5 %."""
+"""Hardware is accurate to about 5 %."""
 _NOISE_UW = 1_000_000
 
 
 class ZoneKind(enum.Enum):
-    """What a zone feeds."""
+    """Part of the hardware that a zone supplies."""
 
     PACKAGE = "package"
     DRAM = "dram"
@@ -32,7 +32,7 @@ class ZoneKind(enum.Enum):
 
 
 class CapStatus(enum.Enum):
-    """What became of one requested cap."""
+    """Result of one requested cap."""
 
     OK = "ok"
     BELOW_MINIMUM = "below-minimum"
@@ -44,7 +44,7 @@ class CapStatus(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CapRange:
-    """The caps a zone accepts, and the one it falls back to. Multiples of the step."""
+    """The range of caps of a zone, and its fallback. All are multiples of the step."""
 
     cap_uw_min: int
     cap_uw_max: int
@@ -60,7 +60,7 @@ class CapRange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CapRequest:
-    """A cap asked for by the coordinator."""
+    """A cap requested by the coordinator."""
 
     name: ZoneName
     cap_uw: int
@@ -70,7 +70,7 @@ class CapRequest:
 class CapOutcome:
     """The answer to one requested cap; ``enforced_uw`` was read back.
 
-    ``not_held_uw``: the mean power under the cap before, if that was not held; else 0.
+    ``not_held_uw``: the mean power under the previous cap, if the zone exceeded it; otherwise 0.
     """
 
     name: ZoneName
@@ -83,17 +83,17 @@ class CapOutcome:
 
 
 def quantised(cap_uw: int) -> int:
-    """The highest cap the hardware can hold that is not above ``cap_uw``, microwatts."""
+    """Return the highest cap of the hardware that is not above ``cap_uw``, microwatts."""
     return cap_uw // CAP_STEP_UW * CAP_STEP_UW
 
 
 def quantised_up(cap_uw: int) -> int:
-    """The lowest multiple of the step that is not below ``cap_uw``, microwatts."""
+    """Return the lowest multiple of the step that is not below ``cap_uw``, microwatts."""
     return -(-cap_uw // CAP_STEP_UW) * CAP_STEP_UW
 
 
 def judge(request: CapRequest, limits: CapRange, *, lease_live: bool) -> tuple[CapStatus, str]:
-    """OK if the cap may be written; otherwise the status and a message with the limit."""
+    """Return OK if the cap may be written; otherwise the status and a message with the limit."""
     cap_uw = quantised(request.cap_uw)
     if cap_uw < limits.cap_uw_min:
         return CapStatus.BELOW_MINIMUM, _outside(request, "below the minimum", limits.cap_uw_min)
@@ -109,10 +109,10 @@ def judge(request: CapRequest, limits: CapRange, *, lease_live: bool) -> tuple[C
 
 
 def passed(power_uw: int, cap_uw: int, *, already: bool = False) -> bool:
-    """Whether a mean power over a settled window says that the cap is not held.
+    """Whether the mean power over a settled window shows that the zone exceeds its cap.
 
-    ``already``: it was not held before; then half of the tolerance is left, so that a power at the
-    border is not told again and again.
+    ``already``: it exceeded the cap before. The tolerance is then halved, so that a power near the
+    threshold is not reported repeatedly.
     """
     tolerance_uw = cap_uw // _TOLERANCE + _NOISE_UW
     return power_uw > cap_uw + (tolerance_uw // 2 if already else tolerance_uw)
@@ -121,7 +121,7 @@ def passed(power_uw: int, cap_uw: int, *, already: bool = False) -> bool:
 def lowering_first(
     requests: list[CapRequest], enforced_uw: dict[ZoneName, int]
 ) -> list[CapRequest]:
-    """The order of writing in which the sum of the caps never passes both its ends."""
+    """Return the order of writes in which the sum of the caps never exceeds both its end values."""
     return sorted(requests, key=lambda r: r.cap_uw > enforced_uw.get(r.name, 0))
 
 

@@ -1,13 +1,13 @@
-"""The physics of an emulated node: frequency from caps, speed from frequency, power from CPU time.
+"""Physical model of an emulated node: frequency from caps, speed from frequency, power from use.
 
 Package power follows PARM (Sarood et al., SC14, Eq. 18): p = a f^3 + b f + c with f in GHz and p in
-W; here the dynamic part is shared by the cores, so a node of C cores of which ``busy`` work draws
-c + busy/C (a f^3 + b f). A cap is kept by the highest frequency at which all cores that jobs hold
-could work at once; below f_low the frequency stays and the duty (share of time with a clock) drops,
-as thermal throttling does. DRAM power grows with the busy cores; its cap lowers the duty as well.
+W. Here the cores share the dynamic part, so a node of C cores, ``busy`` of them working, draws c +
+busy/C (a f^3 + b f). A cap is enforced by the highest frequency at which all cores held by jobs
+could work at once. Below f_low the frequency stays and the duty (share of time with a clock) drops,
+as in thermal throttling. DRAM power grows with the busy cores; its cap lowers the duty as well. CPU
+time beyond the operating point (a quota is kept over periods, not instants) is charged later, so
+that power never exceeds the cap and no energy is lost.
 
-CPU time used beyond what the operating point allows (a quota is kept over periods, not instants) is
-charged later, so that power never passes the cap and no energy is lost.
 Does not model: turbo, temperature, memory-bound programs (speed follows frequency fully).
 """
 
@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 _BISECTIONS = 60
 BACKLOG_S_MAX = 1.0
-"""CPU seconds a core may be charged late; more cannot come from a quota that works."""
+"""Maximum backlog, CPU seconds per core. A working quota cannot cause more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +33,7 @@ class OperatingPoint:
 class EmulationModel:
     """Constants of an emulated node. Powers in W, frequencies in GHz.
 
-    ``cpu_share``: CPU seconds a second that one core of this node is worth at f_high.
+    ``cpu_share``: CPU seconds per second that equal one core of this node at f_high.
     """
 
     a: float
@@ -47,7 +47,7 @@ class EmulationModel:
     cores: int
 
     def operating_point(self, package_cap_w: float, dram_cap_w: float, held: int) -> OperatingPoint:
-        """The fastest point that keeps both caps with all ``held`` cores working."""
+        """Return the fastest point that keeps both caps with all ``held`` cores working."""
         if held <= 0:
             return OperatingPoint(f_ghz=self.f_high_ghz, duty=1.0, speed=1.0)
         f_ghz, duty = self._package_point((package_cap_w - self.c) * self.cores / held)
@@ -55,15 +55,15 @@ class EmulationModel:
         return OperatingPoint(f_ghz=f_ghz, duty=duty, speed=f_ghz / self.f_high_ghz * duty)
 
     def quota(self, cores: int, point: OperatingPoint) -> float:
-        """CPU seconds a second that a job with these cores may use."""
+        """Return the CPU seconds per second that a job with these cores may use."""
         return cores * self.cpu_share * point.speed
 
     def package_power_w(self, busy: float, f_ghz: float) -> float:
-        """Package power with ``busy`` of the node's cores working, W."""
+        """Return the package power with ``busy`` of the node's cores working, W."""
         return self.c + busy / self.cores * self._dynamic_w(f_ghz)
 
     def dram_power_w(self, busy: float) -> float:
-        """DRAM power with ``busy`` of the node's cores working, W."""
+        """Return the DRAM power with ``busy`` of the node's cores working, W."""
         return self.dram_idle_w + self.dram_dynamic_w * busy / self.cores
 
     def _dynamic_w(self, f_ghz: float) -> float:
@@ -75,7 +75,7 @@ class EmulationModel:
         low_w = self._dynamic_w(self.f_low_ghz)
         if dynamic_w < low_w:
             return self.f_low_ghz, max(0.0, dynamic_w / low_w)
-        # Bisection from below: the frequency found never draws more than allowed.
+        # Bisection from below: the resulting frequency never exceeds the permitted power.
         low, high = self.f_low_ghz, self.f_high_ghz
         for _ in range(_BISECTIONS):
             middle = (low + high) / 2
@@ -94,7 +94,7 @@ class EmulationModel:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Draw:
-    """Power of a short time, and the CPU seconds left to be charged later."""
+    """Power over a short time, and the CPU seconds to be charged later."""
 
     busy: float
     package_w: float
@@ -105,7 +105,10 @@ class Draw:
 def draw(
     model: EmulationModel, point: OperatingPoint, held: int, demand_s: float, elapsed_s: float
 ) -> Draw:
-    """Power over ``elapsed_s`` in which ``demand_s`` CPU seconds (with the backlog) were used."""
+    """Return the power over ``elapsed_s``.
+
+    ``demand_s`` is the number of CPU seconds used in this time, including the backlog.
+    """
     per_core_s = elapsed_s * model.cpu_share * point.f_ghz / model.f_high_ghz
     charged_s = min(demand_s, held * point.duty * per_core_s)
     busy = charged_s / per_core_s if per_core_s > 0 else 0.0

@@ -1,10 +1,9 @@
-"""What a training tells of its epochs: lines in a file beside its snapshot.
+"""Report of a training job about its epochs: lines in a file next to its snapshot.
 
-    epoch=12 seconds=31.5 gpus=2 attempt=3 loss=0.25
+  epoch=12 seconds=31.5 gpus=2 attempt=3 loss=0.25
 
-One line for each epoch that is in the snapshot, the newest last; the number counts from 1. Only the
-number must be there; words that are not known are left alone. What a program writes is its own
-affair: a line that makes no sense is passed over.
+One line for each epoch in the snapshot, the newest last, counted from 1. Only the number is
+required; unknown words are ignored. Invalid lines are skipped, because programs may write anything.
 """
 
 from __future__ import annotations
@@ -14,16 +13,16 @@ from dataclasses import dataclass
 
 NAME = "epochs"
 TAIL_BYTES = 4096
-"""So much of the end of the file is looked at."""
+"""Length of the end of the file that is read."""
 EPOCH_MAX = 2**31
 SECONDS_MAX = 1e8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EpochReport:
-    """Epochs in the snapshot; ``epoch_ns`` of the last one, 0 = it says nothing of the speed.
+    """Number of epochs in the snapshot. ``epoch_ns`` is the time of the last epoch, 0 = unknown.
 
-    ``timed`` of those of this attempt took ``mean_ns`` in the mean.
+    ``timed`` epochs of this attempt took ``mean_ns`` on average.
     """
 
     epoch: int
@@ -40,17 +39,18 @@ class _Line:
 
 
 def parse(tail: bytes, attempt: int) -> EpochReport | None:
-    """The report at the end of a file, to a job at that attempt; None = there is none.
+    """Return the report at the end of a file for a job at this attempt; None = none.
 
-    The first epoch of a start loads and warms up: its time is not told. A line that does not say of
-    which attempt it is counts as of this one.
+    The first epoch of a start includes loading and warm-up, so its time is not reported. A line
+    without an attempt counts for this attempt.
     """
     whole = tail[: tail.rfind(b"\n") + 1].decode("utf-8", "replace")
     lines = [line for text in whole.splitlines() if (line := _line(text, attempt)) is not None]
     if not lines:
         return None
     last = lines[-1]
-    # The first line of the attempt: where the tail begins in the middle of it, one that counted.
+    # Skips the first line of the attempt. If the tail begins within the attempt, it skips an epoch
+    # that counts.
     own = [line.seconds for line in lines if line.attempt == attempt][1:]
     timed = [seconds for seconds in own if seconds > 0]
     return EpochReport(

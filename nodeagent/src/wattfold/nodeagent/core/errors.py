@@ -2,11 +2,13 @@
 
     Refused
       InvalidRequest      never: the request itself is wrong
-      WrongState          not now: the node's state forbids it (old epoch, cores taken)
+      WrongState          not now: the node's state forbids it (cores taken)
+        Fenced            the node obeys another coordinator
       UnknownJob          no such job here
       NotPermitted        the agent may not do this
-      NoSpace             disk or another resource is used up
-      Broken              the node failed
+      NodeFault           the node is the cause, whatever was requested
+        NoSpace           disk or another resource is used up
+        Broken            a device or program of the node failed
 
 A message names what was wrong with value, limit and unit. No text of the wire format is here.
 """
@@ -19,11 +21,15 @@ class Refused(Exception):  # noqa: N818 - a refusal is an answer, not a fault
 
 
 class InvalidRequest(Refused):
-    """The request can never be carried out as it is."""
+    """The request can never be carried out as stated."""
 
 
 class WrongState(Refused):
-    """The request contradicts the present state of the node."""
+    """The request contradicts the current state of the node."""
+
+
+class Fenced(WrongState):
+    """The command is from an earlier epoch or from another coordinator of this epoch."""
 
 
 class UnknownJob(Refused):
@@ -34,9 +40,13 @@ class NotPermitted(Refused):
     """The agent has no right to do this."""
 
 
-class NoSpace(Refused):
+class NodeFault(Refused):
+    """The node is the cause: the same command for another job would be refused as well."""
+
+
+class NoSpace(NodeFault):
     """Disk space, processes or another resource of the node is used up."""
 
 
-class Broken(Refused):
+class Broken(NodeFault):
     """A device or program of the node failed."""

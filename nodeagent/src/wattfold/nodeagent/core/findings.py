@@ -1,7 +1,7 @@
-"""What a node can cap and measure, judged from what was read of it; no I/O.
+"""Findings about what a node can cap and measure, from values read from it; no I/O.
 
-A finding says what is so and, where something is missing, what to change. It never promises more
-than reading can show: whether the firmware takes a limit is known only after the first cap.
+A finding states the fact and, if something is missing, the remedy. It never promises more than
+reading can show: only the first cap shows whether the firmware accepts a limit.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from wattfold.contract.units import w_from_uw
 from wattfold.nodeagent.core.caps import CapRange, ZoneKind
 
 UNLIMITED_UW_MIN = 2_000_000_000
-"""No package draws 2 kW: a limit from here on means that there is none."""
+"""No package draws 2 kW, so a limit from here on means "no limit"."""
 
 GIVE_WRITE = "run the agent as root, or with the capability CAP_DAC_OVERRIDE"
 GIVE_GPU = "run the agent as root; in a container, with the capability CAP_SYS_ADMIN"
@@ -22,7 +22,7 @@ GIVE_READ = "run the agent as root, or with the capability CAP_DAC_READ_SEARCH"
 
 
 class Status(enum.Enum):
-    """How much of something works, best first."""
+    """How well a function works, best first."""
 
     OK = "ok"
     LIMITED = "limited"
@@ -31,7 +31,7 @@ class Status(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """One thing found. ``remedy`` is empty where there is nothing to do."""
+    """One finding. ``remedy`` is empty if nothing needs to be done."""
 
     subject: str
     status: Status
@@ -41,7 +41,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LimitFacts:
-    """One limit of a zone as it was read; ``error`` is the name of the error, as ENODATA."""
+    """One limit of a zone as read; ``error`` is the name of the error, such as ENODATA."""
 
     limit_uw: int | None
     writable: bool
@@ -59,7 +59,7 @@ class TwinFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ZoneFacts:
-    """One zone as it was read. ``cannot_cap`` and ``cannot_measure`` are the agent's own words."""
+    """One zone as read. ``cannot_cap`` and ``cannot_measure`` are the reasons of the agent."""
 
     name: str
     kind: ZoneKind
@@ -78,7 +78,7 @@ class ZoneFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MachineFacts:
-    """What explains a missing tree, or zones without limits."""
+    """Facts that explain a missing tree, or zones without limits."""
 
     root: str
     root_exists: bool
@@ -89,13 +89,13 @@ class MachineFacts:
 
 
 def worst(statuses: Iterable[Status]) -> Status:
-    """The worst of some; OK of none."""
+    """Return the worst status; OK if there is none."""
     order = list(Status)
     return order[max((order.index(s) for s in statuses), default=0)]
 
 
 def capping(zone: ZoneFacts, machine: MachineFacts) -> list[Finding]:
-    """Whether limits of a package or of DRAM can be set; never empty."""
+    """Return whether limits of a package or of DRAM can be set; never empty."""
     refused = _cannot_cap(zone, machine)
     if refused is not None:
         return [refused]
@@ -109,7 +109,7 @@ def capping(zone: ZoneFacts, machine: MachineFacts) -> list[Finding]:
 
 
 def measuring(zone: ZoneFacts) -> Finding:
-    """Whether the energy of a zone can be read."""
+    """Return whether the energy of a zone can be read."""
     if not zone.cannot_measure:
         return _found(zone, Status.OK, "energy can be measured")
     if zone.energy_denied:
@@ -125,7 +125,7 @@ def _look(zone: ZoneFacts) -> str:
 
 
 def no_packages(machine: MachineFacts) -> Finding:
-    """Why there is no package zone."""
+    """Return why there is no package zone."""
     status, emulate = Status.NO, "; or use --emulate, which needs no real zones"
     what = "has no package zone" if machine.root_exists else "does not exist"
     finding, remedy = f"{machine.root} {what}", ""
@@ -148,7 +148,7 @@ def no_packages(machine: MachineFacts) -> Finding:
 
 
 def psys(zone: ZoneFacts) -> Finding:
-    """A zone that contains the packages."""
+    """Describe a zone that contains the packages."""
     return _found(
         zone,
         Status.OK,
@@ -223,7 +223,7 @@ def _enabled(zone: ZoneFacts) -> list[Finding]:
 
 def _present_limit(zone: ZoneFacts) -> list[Finding]:
     limit_uw = zone.long_term.limit_uw if zone.long_term else None
-    # A zone that is switched off usually shows 0: that has been said then.
+    # A disabled zone usually shows 0, and its state has already been reported.
     if limit_uw == 0 and zone.enabled is not False:
         why = "the current limit is 0 W: it was never set, or exceeds the range of the hardware"
         remedy = "reboot the node; if the limit stays 0 W, compare caps with the measured power"

@@ -1,9 +1,9 @@
-"""The physics of emulated GPUs: speed and power under a limit, by the curve of a model.
+"""Physical model of emulated GPUs: speed and power under a limit, by the curve of a model.
 
-What a job does on its GPUs is done by its processes on CPUs instead, held to the speed that the
-limits of its GPUs allow, those of the slowest. A GPU works in the share of the time in which they
-use what they may; then it draws what the curve says, else its idle power. Not modelled: memory of
-GPUs, temperature, the floor below which some parts do not hold their limits.
+The processes of a job do its GPU work on CPUs instead, held to the speed that the limit of its
+slowest GPU allows. A GPU counts as working while the processes use this speed. It then draws the
+power of the curve, and otherwise its idle power. Not modelled: memory of GPUs, temperature, and the
+power below which some parts exceed their limits.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from wattfold.contract.gpu_curve import GpuCurve
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuModel:
-    """A part: range of its limits, idle power, and the curve of the work on it. Powers in W."""
+    """A GPU model: range of its limits, idle power, and the curve of its work. Powers in W."""
 
     name: str
     least_w: float
@@ -25,18 +25,18 @@ class GpuModel:
     curve: GpuCurve
 
     def power_w(self, limit_w: float, busy: float) -> float:
-        """Mean power under a limit, working in a share ``busy`` of the time; never above it."""
-        # The last digit of a float may be above the limit it was found for.
+        """Return the mean power for a ``busy`` share of the time, never above the limit."""
+        # The last digit of a float may exceed the limit.
         at_work_w = min(limit_w, self.curve.draw_w(limit_w))
         return min(limit_w, self.idle_w + busy * (at_work_w - self.idle_w))
 
     def speed(self, limits_w: Iterable[float]) -> float:
-        """Speed of a job on GPUs with these limits, in that at full clock; 1 without any."""
+        """Return the relative speed of a job with these GPU limits; 1 = full clock or no GPUs."""
         return min((1 / self.curve.slowdown(limit_w) for limit_w in limits_w), default=1.0)
 
     @property
     def holds(self) -> bool:
-        """Whether no limit within the range is below what it draws at its least clock."""
+        """Whether every limit in the range is at least the power at the minimum clock."""
         return self.idle_w <= self.curve.draw_w(self.least_w) <= self.least_w
 
 
@@ -49,14 +49,14 @@ def _traced(
 
 
 def _assumed(name: str, range_w: tuple[float, float], idle_w: float) -> GpuModel:
-    """Of a part without a trace: shares of its greatest limit that fit others."""
+    """Return a model without a trace, from shares of its maximum limit that fit other models."""
     least_w, most_w = range_w
     curve = GpuCurve.assumed(most_w)
     return GpuModel(name=name, least_w=least_w, most_w=most_w, idle_w=idle_w, curve=curve)
 
 
-# Ranges as drivers tell them; curves of ResNet-50 fitted to the public power traces of Zeus (You
-# et al., NSDI 2023), else assumed.
+# Ranges as reported by drivers. Curves of ResNet-50, fitted to the public power traces of Zeus (You
+# et al., NSDI 2023), or else assumed.
 MODELS = {
     model.name: model
     for model in (

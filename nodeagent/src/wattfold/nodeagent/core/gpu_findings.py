@@ -1,4 +1,4 @@
-"""What there is to say of GPUs beyond their zones; no I/O."""
+"""Findings about GPUs beyond their zones; no I/O."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _CHARGE = "until then add their maximum power to base_power_w"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuFacts:
-    """One GPU as people know it. ``partitioned``: shared out in instances (MIG)."""
+    """One GPU as known to people. ``partitioned``: divided into instances (MIG)."""
 
     zone: str
     index: int
@@ -21,9 +21,9 @@ class GpuFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpusFacts:
-    """All of a machine. ``why``: NVML cannot be used; ``unopened``: indices, and why.
+    """All GPUs of a machine. ``why``: NVML cannot be used; ``unopened``: indices, and why.
 
-    ``on_bus``: those seen on the PCI bus, whether or not there is a driver for them.
+    ``on_bus``: number of GPUs on the PCI bus, with or without a driver.
     """
 
     on_bus: int
@@ -33,7 +33,7 @@ class GpusFacts:
 
 
 def gpus(facts: GpusFacts) -> list[Finding]:
-    """Which GPUs there are, and why not all can be used. Nothing where there are none."""
+    """Return the GPUs, and why some cannot be used; empty if there are none."""
     found = [_listed(gpu) for gpu in facts.gpus]
     found += [_unopened(index, why) for index, why in facts.unopened]
     if facts.why and facts.on_bus:
@@ -42,7 +42,7 @@ def gpus(facts: GpusFacts) -> list[Finding]:
 
 
 def emulated(model: str, count: int, least_w: float, most_w: float) -> Finding:
-    """That what jobs get are no GPUs."""
+    """Return the finding that the GPUs for jobs are emulated."""
     return Finding(
         subject="gpus",
         status=Status.LIMITED,

@@ -1,7 +1,7 @@
-"""GPUs of a node as jobs know them: ids, models, device nodes, and what the libraries go by.
+"""GPUs of a node as jobs see them: IDs, models, device nodes, and variables for the libraries.
 
-Index order is that of the PCI bus, as NVML and nvidia-smi have it. The vendors' libraries number
-differently, so programs are told ids where they can take them.
+Index order is the order of the PCI bus, as in NVML and nvidia-smi. The vendors' libraries number
+GPUs differently, so programs get IDs if they accept them.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ _MAKERS = (
 )
 _SERIES = frozenset({"RTX", "GTX", "TITAN", "Max"})
 UNNAMED = "GPU-pci-"
-"""What ids begin with of GPUs that have none of their own; no library takes them."""
+"""Prefix of the IDs of GPUs without an ID. No library accepts these."""
 VISIBLE = "WATTFOLD_GPUS"
-"""Ids of the job's own GPUs, whatever the vendor and however its libraries are told."""
+"""IDs of the job's own GPUs, independent of vendor and library."""
 
 
 class GpuVendor(enum.Enum):
-    """Whose libraries a program uses a GPU by."""
+    """Vendor of a GPU, and of the libraries for it."""
 
     NVIDIA = "nvidia"
     AMD = "amd"
@@ -29,28 +29,29 @@ class GpuVendor(enum.Enum):
 
 
 class GpuNames(enum.Enum):
-    """How programs are told their GPUs."""
+    """Form in which programs receive the names of their GPUs."""
 
     UUID = "uuid"
     INDEX = "index"
-    """For programs that take numbers only, in the order of the PCI bus."""
+    """For programs that accept only numbers, in the order of the PCI bus."""
 
 
 _VARIABLES = {
     GpuVendor.NVIDIA: "CUDA_VISIBLE_DEVICES",
-    # HIP also reads CUDA_VISIBLE_DEVICES, as indices within this one: only one of them may be set.
+    # HIP also reads CUDA_VISIBLE_DEVICES, as indices within this list: only one of them may be set.
     GpuVendor.AMD: "ROCR_VISIBLE_DEVICES",
     GpuVendor.INTEL: "ZE_AFFINITY_MASK",
 }
 
 
 STRANGE = frozenset({*_VARIABLES.values(), "HIP_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER"})
-"""Of where a job was submitted; on a node with GPUs they would filter what it is told."""
+"""Variables from the shell of the submission. On a node with GPUs they would filter the job's list.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceNode:
-    """A character device by which a program reaches a GPU."""
+    """A character device through which a program accesses a GPU."""
 
     major: int
     minor: int
@@ -59,7 +60,7 @@ class DeviceNode:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeGpu:
-    """A GPU that jobs may have. ``index``: among those of its vendor here."""
+    """A GPU for jobs. ``index``: among the GPUs of its vendor on this node."""
 
     id: str
     vendor: GpuVendor = GpuVendor.NVIDIA
@@ -69,14 +70,14 @@ class NodeGpu:
 
     @property
     def zone(self) -> str:
-        """The name of its power zone, where it has one."""
+        """The name of its power zone, if it has one."""
         return f"gpu-{self.id.removeprefix('GPU-')}"
 
 
 def model_word(name: str) -> str:
-    """The word people use for what a driver calls a GPU: V100 for Tesla V100-SXM2-16GB.
+    """Return the common name for a driver's GPU name: V100 for Tesla V100-SXM2-16GB.
 
-    Empty where there is none in it. Series that count anew (RTX 6000) stay with their number.
+    Empty if there is none. Series with their own numbers (RTX 6000) keep the series name.
     """
     words = name.replace("(TM)", "").split()
     for before, word in zip(["", *words], words, strict=False):
@@ -90,13 +91,13 @@ def model_word(name: str) -> str:
 
 
 def common_model(gpus: Iterable[NodeGpu]) -> str:
-    """The model of all of them; empty where one is not known, or they are unlike."""
+    """Return the common model of all GPUs; empty if a model is unknown or the models differ."""
     models = {gpu.model for gpu in gpus}
     return models.pop() if len(models) == 1 else ""
 
 
 def foreign_devices(there: Sequence[NodeGpu], own: Iterable[str]) -> tuple[DeviceNode, ...]:
-    """The device nodes of the GPUs that are not a job's own, each once."""
+    """Return the device nodes of GPUs that do not belong to a job, each once."""
     mine = set(own)
     kept = {device for gpu in there if gpu.id in mine for device in gpu.devices}
     found = [device for gpu in there if gpu.id not in mine for device in gpu.devices]
@@ -106,10 +107,10 @@ def foreign_devices(there: Sequence[NodeGpu], own: Iterable[str]) -> tuple[Devic
 def gpu_environment(
     there: Sequence[NodeGpu], own: Sequence[str], names: GpuNames
 ) -> Mapping[str, str]:
-    """What the libraries go by, for each vendor there is; nothing where there are no GPUs.
+    """Return the variables for the libraries of each vendor; empty without GPUs.
 
-    Not set would mean all of them, so a job without GPUs is told none: an empty list, or for
-    Level Zero, which takes that for all, a number that no GPU has.
+    An unset variable would mean all GPUs, so a job without GPUs gets an empty list. Level Zero
+    treats an empty list as all GPUs, so it gets a number that no GPU has.
     """
     if not there:
         return {}
@@ -126,6 +127,6 @@ def gpu_environment(
             text = str(sum(gpu.vendor is vendor for gpu in there))
         told[_VARIABLES[vendor]] = text
         if vendor is GpuVendor.NVIDIA and by_number:
-            # Else CUDA numbers them by speed, and a job would use the GPU of another one.
+            # Otherwise CUDA numbers them by speed, and a job would use the GPU of another job.
             told["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"
     return told

@@ -1,4 +1,4 @@
-"""What a job is started with: the checked request and the environment of its process."""
+"""Launch of a job: the checked request, and the environment of its process."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import enum
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from wattfold.contract.command_digest import command_digest
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import JobId, valid_name
 from wattfold.contract.soft_limits import UMASK_DEFAULT, SoftLimit, refusal
@@ -24,15 +25,15 @@ UNBOUND = {
     "I_MPI_PIN": "off",  # Intel MPI
     "MV2_ENABLE_AFFINITY": "0",  # MVAPICH2
     "SLURM_CPU_BIND": "none",
-    # The job has a core for every rank; these launchers count physical cores, once, at the start.
+    # A job has a core for every rank, but these launchers count physical cores, once, at the start.
     "OMPI_MCA_rmaps_base_oversubscribe": "1",
     "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",
 }
-"""Launchers leave the binding of ranks to the agent, unless the user says otherwise."""
+"""Launchers leave the binding of ranks to the agent, unless the user sets otherwise."""
 
 
 class ResizeMode(enum.Enum):
-    """How a job may be resized; the values are those of WATTFOLD_RESIZE_MODE."""
+    """How a job may be resized. The values are those of WATTFOLD_RESIZE_MODE."""
 
     FIXED = "fixed"
     MASK = "mask"
@@ -58,33 +59,39 @@ class LaunchOrder:
     user: str
     tasks_per_node: int = 1
     processor_map: bytes = b""
-    """Mode map: the map that belongs to ``cpus``; empty = the agent finds it."""
+    """Mode map: the map for ``cpus``; empty = the agent determines it."""
     steps_only: bool = False
-    """The program starts on another node: a step host runs here in place of argv."""
+    """The program starts on another node. Here a step host runs instead of argv."""
     step_nodes: tuple[StepNode, ...] = ()
     """Nodes of a job that starts its steps itself, in the order of their ranks."""
     step_key: bytes = field(default=b"", repr=False)
     memory_bytes: int = 0
-    """The most it may use on this node; 0 = no limit."""
+    """Memory limit on this node; 0 = no limit."""
     gpus: tuple[str, ...] = ()
-    """GPUs of this node that are its own."""
+    """GPUs of this node that belong to the job."""
     uid: int | None = None
-    """The number that ``user`` must have here; None = not known."""
+    """The UID that ``user`` must have on this node; None = unknown."""
     umask: int = UMASK_DEFAULT
     limits: tuple[SoftLimit, ...] = ()
     attempt: int = 1
     snapshot_dir: str = ""
-    """Where the job keeps its snapshot, relative to ``cwd`` or absolute; empty = it has none."""
+    """Folder of the job's snapshot, relative to ``cwd`` or absolute; empty = none."""
     resident: bool = False
-    """It holds no core here; ``cpus``, which others may hold, are where the rest of it runs."""
+    """The job holds no core here. ``cpus``, which other jobs may hold, are for its remaining work.
+    """
     pes: int = 0
-    """Mode map over several nodes: PEs of the program on all of them; 0 = ``launch_cpus``."""
+    """Mode map over several nodes: PEs of the program on all nodes; 0 = ``launch_cpus``."""
     epochs: int = 0
-    """Of a training: all its epochs; 0 = it is none."""
+    """Number of all epochs of a training job; 0 = not a training job."""
+
+    @property
+    def command_digest(self) -> str:
+        """Digest that distinguishes the job from another job with the same number."""
+        return command_digest(self.argv, self.cwd, self.user)
 
     @property
     def snapshot_path(self) -> str:
-        """The folder of its snapshot, absolute; empty = none."""
+        """Absolute path of its snapshot folder; empty = none."""
         if not self.snapshot_dir or self.snapshot_dir.startswith("/"):
             return self.snapshot_dir
         return f"{self.cwd.rstrip('/')}/{self.snapshot_dir}"
@@ -99,7 +106,7 @@ class ShimSetting:
 
 
 def check_order(order: LaunchOrder) -> None:
-    """Raises InvalidRequest for what is wrong whatever the state of the node."""
+    """Raise InvalidRequest for errors that do not depend on the state of the node."""
     if not valid_name(order.job):
         raise InvalidRequest(
             f"job id {order.job!r} is not a name: expected 1-63 characters of A-Z a-z 0-9 . _ -"
@@ -109,10 +116,6 @@ def check_order(order: LaunchOrder) -> None:
     if not order.cwd.startswith("/"):
         raise InvalidRequest(f"job {order.job}: cwd {order.cwd!r} is not an absolute path")
     texts = [*order.argv, *order.env.keys(), *order.env.values(), order.cwd, order.snapshot_dir]
-    if any("\0" in text for text in texts):
-        raise InvalidRequest(
-            f"job {order.job}: the command, environment or a path contains a NUL byte"
-        )
     for name in order.env:
         if not name or "=" in name:
             raise InvalidRequest(f"job {order.job}: {name!r} cannot name an environment variable")
@@ -144,7 +147,7 @@ def check_order(order: LaunchOrder) -> None:
 
 
 def check_steps(order: LaunchOrder) -> None:
-    """Raises InvalidRequest for steps that could never be started."""
+    """Raise InvalidRequest for steps that could never be started."""
     if not order.step_nodes:
         if order.steps_only:
             raise InvalidRequest(f"job {order.job}: steps_only without the names of the nodes")
@@ -176,7 +179,7 @@ def check_steps(order: LaunchOrder) -> None:
 def check_gpus(
     order: LaunchOrder, there: Sequence[str], held: Mapping[JobId, Sequence[str]]
 ) -> None:
-    """Raises InvalidRequest for GPUs this node has not, WrongState for those of another job."""
+    """Raise InvalidRequest for GPUs that the node lacks, WrongState for GPUs of another job."""
     if len(set(order.gpus)) < len(order.gpus):
         raise InvalidRequest(f"job {order.job}: a GPU is named twice: {', '.join(order.gpus)}")
     for gpu in order.gpus:
@@ -194,16 +197,17 @@ def job_environment(
     steps: StepSetting | None = None,
     gpus: Mapping[str, str] | None = None,
 ) -> dict[str, str]:
-    """The environment of the job: what the request gives, completed by what the agent knows.
+    """Return the environment of the job: the request's, completed with the agent's variables.
 
-    ``steps`` of a job that starts its steps itself. ``gpus``: what it is told of those it has.
+    ``steps`` is for jobs that start their steps themselves. ``gpus``: variables that name the job's
+    GPUs.
     """
     given = dict(order.env)
     given.pop("WATTFOLD_SNAPSHOT_DIR", "")
     given.pop("WATTFOLD_EPOCHS", "")
     outer = given.pop("WATTFOLD_STEPS", "")
     if outer:
-        # Submitted from inside of another job: its files are not those of this one.
+        # The job was submitted from inside another job, whose files it must not use.
         given = {name: value for name, value in given.items() if not value.startswith(outer)}
     if gpus:
         given = {name: value for name, value in given.items() if name not in STRANGE}
@@ -212,7 +216,7 @@ def job_environment(
     env = {
         "PATH": DEFAULT_PATH,
         **launcher.defaults,
-        # A Charm++ program has as many processes, or threads of its own.
+        # A Charm++ program has a process or thread of its own for each core.
         "OMP_NUM_THREADS": "1" if order.mode is ResizeMode.MAP else threads,
         **_spinning(order.mode, given),
         **_affinity(order.mode, given),
@@ -235,7 +239,7 @@ def job_environment(
     if order.epochs:
         env["WATTFOLD_EPOCHS"] = str(order.epochs)
     if order.tasks_per_node > 1:
-        # Those of a parallel program that has submitted this one are not ranks of this one.
+        # Rank variables of the parallel program that submitted this job do not apply here.
         env = {name: value for name, value in env.items() if name not in RANK_VARIABLES}
     if shim.library and order.mode is not ResizeMode.FIXED:
         env["LD_PRELOAD"] = ":".join(filter(None, [shim.library, env.get("LD_PRELOAD", "")]))
@@ -248,10 +252,10 @@ _BINDING = ("OMP_PLACES", "GOMP_CPU_AFFINITY", "KMP_AFFINITY")
 
 
 def _spinning(mode: ResizeMode, given: Mapping[str, str]) -> dict[str, str]:
-    """Spinning threads hold a core the job has lost.
+    """Return variables against spinning threads, which hold a core that the job has lost.
 
-    In team mode those of libgomp end with the team, and those of LLVM's and Intel's runtime must
-    not spin for its usual 200 ms.
+    In team mode, threads of libgomp end with the team. Threads of LLVM's and Intel's runtime must
+    not spin for the usual 200 ms.
     """
     if mode is not ResizeMode.TEAM:
         return {"OMP_WAIT_POLICY": "passive"}
@@ -259,9 +263,10 @@ def _spinning(mode: ResizeMode, given: Mapping[str, str]) -> dict[str, str]:
 
 
 def _affinity(mode: ResizeMode, given: Mapping[str, str]) -> dict[str, str]:
-    """LLVM's and Intel's runtime must not hold new threads to the cores there were at the start.
+    """Return variables that stop LLVM's and Intel's runtime from binding to the first cores.
 
-    It would leave them there when the job grows, and abort the program when all of these are gone.
+    The runtime would leave new threads there when the job grows, and abort the program when the job
+    has lost all of these cores.
     """
     bound = given.get("OMP_PROC_BIND", "").lower() not in ("", "false")
     if mode not in (ResizeMode.MASK, ResizeMode.TEAM) or bound or any(map(given.get, _BINDING)):

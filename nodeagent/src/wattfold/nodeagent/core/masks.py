@@ -1,8 +1,8 @@
-"""Core masks: what is allowed, and in which order a job changes cores.
+"""Core masks: permitted masks, and the order of steps when a job changes cores.
 
-Masks of different jobs on a node are disjoint, within the node and never empty. A job is told to
-leave cores before it is confined, and is let onto new cores before it is told of them: narrowing
-the affinity alone makes spinning OpenMP barriers collapse.
+Masks of different jobs on a node are disjoint, within the node and never empty. A job is notified
+to leave cores before it is confined, and is admitted to new cores before it is notified of them:
+narrowing only the affinity would make spinning OpenMP barriers collapse.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from wattfold.nodeagent.core.errors import InvalidRequest, WrongState
 
 
 class StepKind(enum.Enum):
-    """What is done in one step of a change."""
+    """Action in one step of a change."""
 
     CONFINE = "confine"
     """Set the kernel's mask of the job."""
@@ -34,7 +34,7 @@ class Step:
 
 
 def parse_cpus(text: str, *, what: str) -> CpuSet:
-    """A CPU list of a request. Raises InvalidRequest."""
+    """Parse the CPU list of a request. Raises InvalidRequest."""
     try:
         return CpuSet.parse(text)
     except ValueError as error:
@@ -42,9 +42,9 @@ def parse_cpus(text: str, *, what: str) -> CpuSet:
 
 
 def check_mask(job: JobId, cpus: CpuSet, node: CpuSet, held: Mapping[JobId, CpuSet]) -> None:
-    """Raises InvalidRequest or WrongState if the job may not have these CPUs.
+    """Raise InvalidRequest or WrongState if the job may not have these CPUs.
 
-    ``held`` are the CPUs of all jobs on the node; that of the job itself is not looked at.
+    ``held`` are the CPUs of all jobs on the node; the entry of the job itself is ignored.
     """
     if not cpus:
         raise InvalidRequest(f"job {job}: the mask is empty; a job needs at least one CPU")
@@ -57,8 +57,26 @@ def check_mask(job: JobId, cpus: CpuSet, node: CpuSet, held: Mapping[JobId, CpuS
             raise WrongState(f"job {job}: CPUs {shared} are held by job {other}")
 
 
+def apart(
+    found: Mapping[JobId, CpuSet], recorded: Mapping[JobId, CpuSet], node: CpuSet
+) -> dict[JobId, CpuSet]:
+    """Return disjoint masks of jobs from the affinities of their processes.
+
+    A program may set its affinity to any core. If it touches cores outside the node, or of another
+    job, the mask that was recorded for its job counts. ``recorded`` masks are disjoint.
+    """
+
+    def touches(job: JobId) -> bool:
+        others = [
+            mask for masks in (found, recorded) for other, mask in masks.items() if other != job
+        ]
+        return not found[job] <= node or any(found[job] & mask for mask in others)
+
+    return {job: recorded[job] if touches(job) else found[job] for job in found}
+
+
 def change_steps(old: CpuSet, new: CpuSet) -> tuple[Step, ...]:
-    """The steps from one mask to another: widen, tell, tighten, leaving out what is not needed."""
+    """Return the steps from one mask to another: widen, notify, narrow, without needless steps."""
     tell = Step(kind=StepKind.TELL, cpus=new)
     grow = () if new <= old else (Step(kind=StepKind.CONFINE, cpus=old | new),)
     shrink = () if old <= new else (Step(kind=StepKind.CONFINE, cpus=new),)

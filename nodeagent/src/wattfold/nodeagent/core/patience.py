@@ -1,8 +1,8 @@
-"""How long a program is waited for: its deadline counts the time in which it could run.
+"""Deadline for a program, which counts only the time in which it could run.
 
-On a node with more runnable threads than cores, or under a cap that slows its jobs, a program that
-obeys may not have had a turn. That is not its refusal; but there is a limit, as others wait for its
-cores.
+On a node with more runnable threads than cores, or under a cap that slows its jobs, an obedient
+program may not have had a turn. This does not count as a refusal. But the extra time is limited,
+because other jobs wait for its cores.
 """
 
 from __future__ import annotations
@@ -10,25 +10,25 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 EXTRA_NS_MAX = 1_000_000_000
-"""Less than who asks for a mask waits beyond the deadline."""
+"""Less than the time that the coordinator waits beyond the deadline of a mask."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Patience:
-    """A deadline, and as much again for time that was lost, up to a second."""
+    """A deadline, extended by lost time up to its own length and at most a second."""
 
     began_ns: int
     deadline_ns: int
 
     def until_ns(self, lost_ns: int) -> int:
-        """When it is late, after so much time in which it could not run."""
+        """Return the time from which the program is late, after ``lost_ns`` without a turn."""
         extra_ns = min(max(lost_ns, 0), self.deadline_ns, EXTRA_NS_MAX)
         return self.began_ns + self.deadline_ns + extra_ns
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Turns:
-    """What the kernel tells of a thread: its state, time it waited for a core, turns it had."""
+    """Kernel data of a thread: its state, its waiting time for a core, and its number of turns."""
 
     state: str
     waited_ns: int
@@ -36,10 +36,11 @@ class Turns:
 
 
 def lost_ns(before: Turns, now: Turns, elapsed_ns: int) -> int:
-    """The time of a thread between two looks in which it was ready and did not run, or was stopped.
+    """Return the time in which a thread was ready but did not run, or was stopped.
 
-    The kernel counts a wait when it is over; one that lasts is seen by no turn since. Since when a
-    thread has been stopped it does not tell: that counts as all the time.
+    ``before`` and ``now`` are samples, ``elapsed_ns`` the time between them. The kernel counts a
+    wait when it ends. A wait in progress shows as a thread without a turn since. The kernel does
+    not report since when a thread is stopped, so all the time counts.
     """
     waits = now.state == "R" and now.turns == before.turns
     if waits or now.state in "Tt":

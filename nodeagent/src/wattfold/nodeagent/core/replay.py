@@ -9,7 +9,7 @@ Answer = TypeVar("Answer")
 
 
 class ReplayCache(Generic[Answer]):
-    """The last ``limit`` answers by request id; the oldest is dropped first."""
+    """The last ``limit`` answers by request ID; the oldest is dropped first."""
 
     def __init__(self, limit: int = 1024) -> None:
         self._limit = limit
@@ -19,11 +19,11 @@ class ReplayCache(Generic[Answer]):
         return len(self._answers)
 
     def get(self, request_id: str) -> Answer | None:
-        """The first answer to this request, if it is still known."""
+        """Return the first answer to this request, if it is still stored."""
         return self._answers.get(request_id)
 
     def keep(self, request_id: str, answer: Answer) -> None:
-        """Remembers the first answer; an empty id is not remembered."""
+        """Store the first answer; an empty ID is not stored."""
         if not request_id or request_id in self._answers:
             return
         self._answers[request_id] = answer
@@ -31,5 +31,5 @@ class ReplayCache(Generic[Answer]):
             self._answers.popitem(last=False)
 
     def drop(self, request_id: str) -> None:
-        """Forgets an answer (of a command that was refused and had no effect)."""
+        """Forget an answer (of a command that was refused and had no effect)."""
         self._answers.pop(request_id, None)

@@ -1,8 +1,8 @@
-"""Work of a job on cores that it does not hold: per core, over its life and of late.
+"""Work of a job on cores that it does not hold: per core, in total and recently.
 
-What a job leaves on cores it has vacated (the idle processes of a runtime, threads that set their
-own affinity) takes time from the next owner. It is measured and reported, never slowed: such
-processes still take part in reductions of their job, and starving them stalls it.
+Residual work on vacated cores (idle processes of a runtime, threads that set their own affinity)
+takes time from the next owner. It is measured and reported, but never slowed: such processes still
+take part in reductions of their job, and starving them stalls the job.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class ResidualMeter:
     _recent: Counter[int] = field(default_factory=Counter)
 
     def add(self, now_ns: int, used: Mapping[int, int], held: CpuSet) -> bool:
-        """Takes CPU time used by core since the last call; whether the alarm changed."""
+        """Add CPU time by core since the last call. Returns whether the alarm changed."""
         outside = {cpu: ns for cpu, ns in used.items() if ns > 0 and cpu not in held}
         if outside:
             self._steps.append((now_ns, outside))
@@ -48,11 +48,11 @@ class ResidualMeter:
         return self._judge()
 
     def load(self, cpu: int) -> float:
-        """CPU seconds a second on a core, mean over the window."""
+        """Return the CPU seconds per second on a core, mean over the window."""
         return self._recent[cpu] / self.rule.window_ns
 
     def loads(self) -> dict[int, float]:
-        """Cores with residual work of late."""
+        """Return the cores with recent residual work, and their loads."""
         return {cpu: self.load(cpu) for cpu in sorted(self._recent)}
 
     def _forget(self, before_ns: int) -> None:
@@ -65,20 +65,20 @@ class ResidualMeter:
     def _judge(self) -> bool:
         before = self.alarm
         recent_ns, limit_ns = self._recent.total(), self.rule.share * self.rule.window_ns
-        # It ends at half the threshold, so that it does not flutter.
+        # The alarm ends at half the threshold, so that it does not flutter.
         self.alarm = recent_ns > (limit_ns / 2 if before else limit_ns)
         return self.alarm != before
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pace:
-    """How often something may be done that costs CPU time: at most a share of one core."""
+    """Interval of an operation that costs CPU time: at most a share of one core."""
 
     share: float
     interval_ns_min: int
     interval_ns_max: int
 
     def interval_ns(self, cost_ns: int) -> int:
-        """The time until the next one, after one that cost this much."""
+        """Return the time until the next operation, after an operation with this cost."""
         wanted_ns = int(cost_ns / self.share)
         return max(self.interval_ns_min, min(wanted_ns, self.interval_ns_max))

@@ -1,6 +1,6 @@
-"""What a program says of itself in the text of STATUS: ``request=6 phase=assembly``.
+"""Statement of a program about itself in the text of STATUS: ``request=6 phase=assembly``.
 
-A wish that is not there is none. Whatever else the text holds is passed over: it comes from a job.
+A missing request means none. All other text is ignored, because it comes from a job.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ _PHASE_LETTERS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SelfReport:
-    """The phase a program is in and the cores it asks for; empty and 0 where it says nothing."""
+    """The phase of a program and its requested cores; empty and 0 if not stated."""
 
     phase: str = ""
     cores: int = 0
 
 
 def parse_status(text: str) -> SelfReport:
-    """Reads the text; the last word of a name counts."""
+    """Parse the text. The last value of a name counts."""
     phase, cores = "", 0
     for word in text[:TEXT_MAX].split(" "):
         name, _, value = word.partition("=")

@@ -1,7 +1,8 @@
-"""What launchers (mpirun, mpiexec, charmrun) are told of a job's nodes: variables, host files.
+"""Variables and host files that describe a job's nodes to launchers (mpirun, mpiexec, charmrun).
 
 Names are those of Open MPI 4 (OMPI_MCA_...) and 5 (PRTE_MCA_...), of Hydra (MPICH, Intel MPI) and
-of charmrun. Launchers do not bind processes to cores: the cores of a job change while it runs.
+of charmrun. Launchers do not bind processes to cores, because the cores of a job change while it
+runs.
 """
 
 from __future__ import annotations
@@ -16,9 +17,9 @@ _LOCAL = "localhost"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepNode:
-    """A node as a launcher is told it; the address is unix:PATH or tcp:HOST:PORT.
+    """A node as described to a launcher. The address is unix:PATH or tcp:HOST:PORT.
 
-    ``tasks`` are the processes to be started there; 0 = as many as the job says of every node.
+    ``tasks`` is the number of processes to start there; 0 = the job's number of tasks per node.
     """
 
     node_id: str
@@ -39,7 +40,7 @@ class StepSetting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepVariables:
-    """Variables a user may set otherwise, and those that say what is so."""
+    """Variables that a user may override, and variables that state facts."""
 
     defaults: Mapping[str, str] = field(default_factory=dict)
     facts: Mapping[str, str] = field(default_factory=dict)
@@ -48,9 +49,9 @@ class StepVariables:
 def step_environment(
     nodes: Sequence[StepNode], setting: StepSetting | None, *, first: bool
 ) -> StepVariables:
-    """The variables of a job that starts its steps itself; none for another one.
+    """Return the variables of a job that starts its steps itself; empty for other jobs.
 
-    ``first``: of the node where its launcher runs.
+    ``first``: for the node where its launcher runs.
     """
     if setting is None or not nodes:
         return StepVariables()
@@ -68,7 +69,7 @@ def step_environment(
         "PRTE_MCA_plm_ssh_agent": shell,
         "PRTE_MCA_hwloc_default_binding_policy": "none",
         "HYDRA_LAUNCHER": "rsh",
-        # Else all processes get the variables of the first node, over those of their own.
+        # Otherwise all processes get the variables of the first node instead of their own.
         "HYDRA_ENV": "none",
         "HYDRA_LAUNCHER_EXEC": shell,
         "CONV_RSH": shell,
@@ -77,7 +78,7 @@ def step_environment(
         # Their shared memory has the same names.
         defaults["OMPI_MCA_btl"] = "^vader,sm"
         if not first:
-            # Daemons of launchers take each other's files for their own.
+            # Daemons of launchers mistake each other's files for their own.
             facts["TMPDIR"] = f"{setting.folder}/{TMP_NAME}"
     if first:
         folder = setting.folder
@@ -91,16 +92,16 @@ def step_environment(
 
 
 def share_a_machine(nodes: Sequence[StepNode]) -> bool:
-    """Whether these are nodes of one machine (emulated ones): all reached by unix sockets."""
+    """Whether these are nodes of one machine (emulated): all have unix socket addresses."""
     return all(node.address.startswith("unix:") for node in nodes[1:])
 
 
 def step_files(nodes: Sequence[StepNode], tasks_per_node: int, hostname: str) -> dict[str, str]:
-    """The files of a job's folder by name: the nodes for the remote shell, and the host files.
+    """Return the files of a job's folder by name: nodes for the remote shell, and host files.
 
-    Slots are the tasks of a node where the job names some, else its cores there. The first node is
-    named as its launcher takes for local. A third name stands for nodes that share a machine
-    (emulated ones): charmrun looks names up, and theirs are in no directory.
+    Slots are the tasks of a node if the job states them, or else its cores there. The first node
+    has a name that its launcher treats as local. Nodes that share a machine (emulated) get a third
+    name, because charmrun resolves names, and theirs are in no directory.
     """
     shared = share_a_machine(nodes)
     aliases = [
@@ -110,7 +111,7 @@ def step_files(nodes: Sequence[StepNode], tasks_per_node: int, hostname: str) ->
     each = [tasks_per_node if tasks_per_node > 1 else node.cpus for node in nodes]
     slots = [node.tasks or usual for node, usual in zip(nodes, each, strict=True)]
     own = [_LOCAL if shared else hostname, *names[1:]]
-    # Without a number of processors: a launcher of Python programs does not take such lines.
+    # Without the number of processors, because a launcher of Python programs refuses such lines.
     charm = aliases if shared else own
     counted = list(zip(own, slots, strict=True))
     return {

@@ -1,16 +1,16 @@
-"""Which cores of a job's mask each of its tasks gets. A task is a rank of a parallel program.
+"""Division of a job's mask among its tasks. A task is a rank of a parallel program.
 
 Rules, in this order:
 
-1. Every task has a core. With fewer cores than tasks some share one, as evenly as it goes; else the
-   tasks have all cores of the mask and none in common.
-2. The numbers of cores of two tasks differ by one at most.
-3. As few cores as possible go from one task to another.
-4. A task stays in the socket, NUMA node and physical core it is in; at the start the mask is cut
-   into pieces of neighbours, where it can be at the borders of sockets.
+1. Every task has a core. With fewer cores than tasks, tasks share cores as evenly as possible.
+   Otherwise the tasks have all cores of the mask and share none.
+2. The numbers of cores of two tasks differ by at most one.
+3. As few cores as possible move between tasks.
+4. A task stays in its socket, NUMA node and physical core. At the start the mask is cut into pieces
+   of neighbours, at the borders of sockets where possible.
 5. Ties go to the lowest task and CPU.
 
-The numbers are those of the launcher: task i is the process with local rank i.
+Task numbers are those of the launcher: task i is the process with local rank i.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from wattfold.contract.topology import Topology
 
 TASKS_MAX = 4096
 _ALONE = 1 << 20
-"""Above the number of any physical core: a CPU of which nothing is known."""
+"""Above the number of any physical core, for CPUs without topology."""
 RANK_VARIABLES = (
     "WATTFOLD_LOCAL_RANK",
     "OMPI_COMM_WORLD_LOCAL_RANK",  # Open MPI and its PRRTE
@@ -33,14 +33,14 @@ RANK_VARIABLES = (
     "PMI_LOCAL_RANK",  # Cray PMI
     "PALS_LOCAL_RANKID",  # Cray PALS
     "FLUX_TASK_LOCAL_ID",
-    # Last: programs under any launcher have it where Slurm started that one.
+    # Last: programs under any launcher have it if Slurm started that launcher.
     "SLURM_LOCALID",
 )
-"""Variables that tell a process its rank on the node; the first that is there counts."""
+"""Variables with the local rank of a process. The first variable that is set counts."""
 
 
 def local_rank(environment: Mapping[str, str]) -> int | None:
-    """The rank that an environment states; None where it states none, or nonsense."""
+    """Return the rank in an environment; None if there is none or it is invalid."""
     for name in RANK_VARIABLES:
         text = environment.get(name, "")
         if text.isascii() and text.isdecimal() and len(text) <= 6:
@@ -51,7 +51,7 @@ def local_rank(environment: Mapping[str, str]) -> int | None:
 def divide(
     cpus: CpuSet, tasks: int, topology: Topology, held: Sequence[CpuSet] = ()
 ) -> tuple[CpuSet, ...]:
-    """The cores of each task; ``held`` are those they have now. Raises ValueError without cores."""
+    """Return the cores of each task; ``held`` are its current cores. Raises ValueError if empty."""
     if not cpus or tasks < 1:
         raise ValueError(f"cannot divide {len(cpus)} CPUs among {tasks} tasks")
     before = [held[task] if task < len(held) else CpuSet() for task in range(tasks)]
@@ -65,7 +65,7 @@ def divide(
 
 
 def share_of(launch_cpus: int, tasks: int) -> int:
-    """Threads to start each task with: no task's share of the cores is ever smaller by two."""
+    """Return the initial threads of each task: no task's share of cores is ever smaller by two."""
     return max(1, launch_cpus // max(1, tasks))
 
 
@@ -81,7 +81,7 @@ class _Places:
             {cpu: number for number, group in enumerate(groups) for cpu in group}
             for groups in (topology.packages, topology.numa_nodes, topology.cores)
         ]
-        # A CPU that is in no group stands alone.
+        # A CPU without a group forms its own group.
         package, numa, core = levels
         return cls(
             by_cpu={c: (package.get(c, -1), numa.get(c, -1), core.get(c, _ALONE + c)) for c in cpus}
@@ -91,7 +91,7 @@ class _Places:
         return (*self.by_cpu[cpu], cpu)
 
     def nearest(self, cpus: CpuSet, around: CpuSet, count: int) -> CpuSet:
-        """So many of the CPUs: where most of ``around`` are in the socket, NUMA node and core."""
+        """Return ``count`` of the CPUs, nearest to ``around`` by socket, NUMA node and core."""
         if count == len(cpus):
             return cpus
         near = Counter((level, p) for cpu in around for level, p in enumerate(self.by_cpu[cpu]))
@@ -104,7 +104,7 @@ class _Places:
 
 
 def _shared(cpus: CpuSet, before: list[CpuSet]) -> tuple[CpuSet, ...]:
-    """One core each; no core has two tasks more than another."""
+    """Give each task one core, with task counts of the cores that differ by at most one."""
     most, larger = divmod(len(before), len(cpus))
     load = Counter(dict.fromkeys(cpus, 0))
     chosen: dict[int, int] = {}
@@ -123,7 +123,7 @@ def _shared(cpus: CpuSet, before: list[CpuSet]) -> tuple[CpuSet, ...]:
 
 
 def _own(before: list[CpuSet], cpus: CpuSet) -> list[CpuSet]:
-    """What the tasks keep at most; a core that several have had goes to the one with the fewest."""
+    """Return the cores that tasks may keep. A shared core goes to the task with fewest cores."""
     kept = [CpuSet() for _ in before]
     owners: dict[int, list[int]] = {}
     for task, held in enumerate(before):
@@ -136,7 +136,7 @@ def _own(before: list[CpuSet], cpus: CpuSet) -> list[CpuSet]:
 
 
 def _cut(cpus: CpuSet, tasks: int, places: _Places) -> tuple[CpuSet, ...]:
-    """Neighbours for each task, at the start."""
+    """Return neighbouring cores for each task, at the start."""
     ordered = sorted(cpus, key=places.order)
     small, larger = divmod(len(ordered), tasks)
     pieces: list[CpuSet] = []
@@ -152,7 +152,7 @@ def _cut(cpus: CpuSet, tasks: int, places: _Places) -> tuple[CpuSet, ...]:
 
 
 def _one_more(room: int, small: int, larger: int, smaller: int) -> int:
-    """1 if the next task gets the larger share, so that pieces end where the socket does."""
+    """Return 1 if the next task gets the larger share, so that pieces end at a socket's border."""
     if not larger or not smaller:
         return 1 if larger else 0
     for count in range(min(larger, room // (small + 1)), -1, -1):
@@ -163,16 +163,16 @@ def _one_more(room: int, small: int, larger: int, smaller: int) -> int:
 
 
 def _refilled(cpus: CpuSet, kept: list[CpuSet], places: _Places) -> tuple[CpuSet, ...]:
-    """What the tasks keep, and for each that has too few the nearest of what is left."""
+    """Return the kept cores, completed with the nearest free cores for tasks with too few."""
     small, larger = divmod(len(cpus), len(kept))
-    # Who has most keeps most: then fewest cores move.
+    # Tasks with most cores get the larger sizes, so that fewest cores move.
     first = sorted(range(len(kept)), key=lambda task: (-len(kept[task]), task))[:larger]
     sizes = [small + (task in first) for task in range(len(kept))]
     cores = [places.nearest(mine, mine, size) for mine, size in zip(kept, sizes, strict=True)]
     free = cpus - CpuSet.of(cpu for mine in cores for cpu in mine)
     for task in sorted(range(len(cores)), key=lambda task: (not cores[task], task)):
         missing = sizes[task] - len(cores[task])
-        # One without a core settles where most is free.
+        # A task without a core moves to where most cores are free.
         more = places.nearest(free, cores[task] or free, missing)
         cores[task], free = cores[task] | more, free - more
     return tuple(cores)

@@ -1,1 +1,1 @@
-"""A powercap tree that behaves as the kernel and the firmware do, in memory and as files."""
+"""A powercap tree that behaves like kernel and firmware, in memory and as files."""

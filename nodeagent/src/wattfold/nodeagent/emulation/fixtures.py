@@ -1,16 +1,16 @@
-"""Fixtures: machines to emulate, as TOML files that say of every value where it comes from.
+"""Fixtures: machines to emulate, as TOML files that give the origin of every value.
 
-A value is a pair, ``[165000000, "captured"]``. A zone that is ``like`` another has its values, but
-for those it gives itself. See the files beside this one for the keys.
+A value is a pair, ``[165000000, "captured"]``. A zone that is ``like`` another zone has its values,
+except the values that it sets itself. The files in the folder ``fixtures`` show the keys.
 """
 
 from __future__ import annotations
 
-import tomllib
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from wattfold.contract.toml_text import parsed
 from wattfold.contract.units import NS_PER_S, uw_from_w
 from wattfold.nodeagent.emulation.machine import (
     ConstraintSpec,
@@ -36,12 +36,12 @@ _TOP_KEYS = {
 
 
 class FixtureError(Exception):
-    """The fixture cannot be used; the message names file, zone and key."""
+    """The fixture cannot be used. The message names file, zone and key."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fixture:
-    """A machine, and the origin of every value by its place, as ``intel-rapl:0/energy_uj``."""
+    """A machine, and the origin of every value by its place, such as ``intel-rapl:0/energy_uj``."""
 
     path: Path
     machine: Machine
@@ -49,22 +49,22 @@ class Fixture:
 
 
 def shipped() -> list[str]:
-    """The names of the fixtures of this package."""
+    """Return the names of the fixtures of this package."""
     return sorted(path.stem for path in _SHIPPED.glob("*.toml"))
 
 
 def load_fixture(name: str) -> Fixture:
-    """A fixture of this package by its name, or a file by its path. Raises FixtureError."""
+    """Load a fixture of this package by name, or a file by path. Raises FixtureError."""
     path = Path(name)
     if "/" not in name and path.suffix != ".toml":
         path = _SHIPPED / f"{name}.toml"
         if not path.is_file():
             raise FixtureError(f"no machine {name}; give a path or one of {', '.join(shipped())}")
     try:
-        given = tomllib.loads(path.read_text(encoding="utf-8"))
+        given = parsed(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise FixtureError(f"{path}: {error.strerror}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except ValueError as error:
         raise FixtureError(f"{path}: {error}") from None
     return _Reader(path).fixture(given)
 

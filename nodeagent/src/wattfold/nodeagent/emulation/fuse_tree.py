@@ -1,12 +1,12 @@
-"""The behaving tree as real files, through FUSE, so that any program can read and write it.
+"""The emulated tree as real files, through FUSE, so that any program can read and write it.
 
-The mounted folder looks like /sys/class/powercap: the control types with their zones inside, and
-links to all of them beside. Time passes as the monotonic clock does, at every use.
+The mounted folder looks like /sys/class/powercap: the control types contain their zones, and links
+to all zones are next to them. Time follows the monotonic clock, at every access.
 
     python -m wattfold.nodeagent.emulation.fuse_tree FIXTURE FOLDER
 
-mounts until SIGTERM, and says ``ready`` on standard output. ``--load host`` follows the use of this
-host's processors. A process of its own, so that the hardware outlives the agent, as hardware does.
+mounts until SIGTERM, and prints ``ready`` on standard output. ``--load host`` follows the use of
+this host's processors. It is a separate process, so that the emulated hardware outlives the agent.
 """
 
 # ruff: noqa: ARG002 - the names and arguments of the methods are those that FUSE calls
@@ -47,7 +47,7 @@ class TreeFiles:
         self._mounted_ns = time.time_ns()
 
     def getattr(self, path: str, fh: int | None = None) -> dict[str, Any]:
-        """Kind, permission bits and size; a page for attributes, as in sysfs."""
+        """Return kind, permission bits and size; a page for attributes, as in sysfs."""
         with self._lock:
             self._pass_time()
             mode, size = self._mode(path)
@@ -56,24 +56,24 @@ class TreeFiles:
         return owner | times | {"st_mode": mode, "st_nlink": 1, "st_size": size}
 
     def readdir(self, path: str, fh: int) -> list[str]:
-        """What is in a folder."""
+        """Return the entries of a folder."""
         with self._lock:
             self._pass_time()
             return [".", "..", *self._inside(path)]
 
     def readlink(self, path: str) -> str:
-        """Where the link to a zone goes: into its control type."""
+        """Return the target of the link to a zone: a path in its control type."""
         return _inner_path(path.strip("/"))
 
     def open(self, path: str, flags: int) -> int:
-        """Nothing is kept of an open file."""
+        """Open a file. No state is kept."""
         return 0
 
     def truncate(self, path: str, length: int, fh: int | None = None) -> None:
-        """Attributes are always replaced whole."""
+        """Do nothing, because attributes are always replaced as a whole."""
 
     def read(self, path: str, size: int, offset: int, fh: int) -> bytes:
-        """The value and a newline. The error is the one a read gives."""
+        """Return the value and a newline. Raises the errors of a real read."""
         folder, file = self._attribute(path)
         with self._lock:
             self._pass_time()
@@ -81,7 +81,7 @@ class TreeFiles:
         return f"{text}\n".encode()[offset : offset + size]
 
     def write(self, path: str, data: bytes, offset: int, fh: int) -> int:
-        """Takes a value in one piece. The error is the one a write gives."""
+        """Write a value in one piece. Raises the errors of a real write."""
         folder, file = self._attribute(path)
         with self._lock:
             self._pass_time()
@@ -122,7 +122,7 @@ class TreeFiles:
         return [*self._model.files(folder), *below]
 
     def _folder(self, parts: list[str]) -> str | None:
-        """The zone or control type of a path without links, None if it is no such path."""
+        """Return the zone or control type of a path without links; None if it is no such path."""
         folder = parts[-1]
         real = folder in self._model.folders() and "/".join(parts) == _inner_path(folder)
         return folder if real else None
@@ -136,27 +136,28 @@ class TreeFiles:
 
 
 def _inner_path(folder: str) -> str:
-    """intel-rapl:0:1 is in intel-rapl/intel-rapl:0/intel-rapl:0:1."""
+    """Return the path: intel-rapl:0:1 is in intel-rapl/intel-rapl:0/intel-rapl:0:1."""
     parts = folder.split(":")
     return "/".join(":".join(parts[: n + 1]) for n in range(len(parts)))
 
 
 def mount(model: TreeModel, folder: Path, load: Callable[[], float]) -> None:
-    """Serves the tree until it is unmounted or the process gets SIGTERM. Raises OSError."""
-    # Needs libfuse of the system, which only who mounts must have.
+    """Serve the tree until it is unmounted or the process gets SIGTERM. Raises OSError."""
+    # Needs libfuse of the system, which only a process that mounts must have.
     try:
         import mfusepy
     except (ImportError, OSError) as error:
         raise OSError(f"emulated zones need mfusepy and libfuse: {error}") from None
 
     class Operations(TreeFiles, mfusepy.Operations):
-        """TreeFiles under the names and defaults that the library wants."""
+        """TreeFiles with the names and defaults that the library requires."""
 
         def init(self, path: str) -> None:
-            """Mounted: said so that whoever started this can go on."""
+            """Report that the tree is mounted, so that the starting process can continue."""
             print("ready", flush=True)
 
-    # Whoever may open a file is as in sysfs; nothing is cached, since zones go away by themselves.
+    # Access rights are those of sysfs. Nothing is cached, because zones may disappear by
+    # themselves.
     options = {"allow_other": True} if os.geteuid() == 0 else {}
     try:
         mfusepy.FUSE(
@@ -176,7 +177,7 @@ def mount(model: TreeModel, folder: Path, load: Callable[[], float]) -> None:
 
 
 def unmount(folder: Path) -> None:
-    """Takes a mounted tree away, also one whose process was killed."""
+    """Unmount a tree, even if its process was killed."""
     for command in (["fusermount3", "-u", "-z"], ["fusermount", "-u", "-z"], ["umount", "-l"]):
         try:
             if subprocess.run([*command, str(folder)], capture_output=True).returncode == 0:
@@ -186,14 +187,14 @@ def unmount(folder: Path) -> None:
 
 
 class HostLoad:
-    """The share of this host's processor time that was used since it was last asked."""
+    """The used share of this host's processor time since the previous call."""
 
     def __init__(self, stat_file: Path = Path("/proc/stat")) -> None:
         self._file = stat_file
         self._last = self._read()
 
     def __call__(self) -> float:
-        """0 to 1; 0 before any time has passed."""
+        """Return the share, 0 to 1; 0 before any time has passed."""
         before, self._last = self._last, self._read()
         total, idle = self._last[0] - before[0], self._last[1] - before[1]
         return 1 - idle / total if total > 0 else 0.0
@@ -223,7 +224,7 @@ def tree_parser() -> argparse.ArgumentParser:
 
 
 def main(arguments: list[str]) -> int:
-    """Mounts a fixture until SIGTERM; the exit status."""
+    """Mount a fixture until SIGTERM. Returns the exit status."""
     given = tree_parser().parse_args(arguments)
     try:
         model = TreeModel(load_fixture(given.fixture).machine)

@@ -1,6 +1,6 @@
-"""What a machine to emulate looks like: its zones, their limits, its load, and who disturbs it.
+"""Description of a machine to emulate: its zones, limits, load and disturbances.
 
-Only data, as a fixture gives it. How it behaves is in ``tree_model``.
+It contains only the data of a fixture. Its behaviour is in ``tree_model``.
 """
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ import enum
 from dataclasses import dataclass
 
 LIMIT_UW_MAX = 4_095_875_000
-"""The highest limit the register holds: 15 bits of eighths of a watt."""
+"""The highest limit that the register holds: 15 bits of eighths of a watt."""
 
 
 class Origin(enum.Enum):
-    """Where a value of a fixture comes from."""
+    """Origin of a value of a fixture."""
 
     CAPTURED = "captured"
     PUBLISHED = "published"
@@ -25,8 +25,8 @@ class Origin(enum.Enum):
 class ConstraintSpec:
     """One limit of a zone at the start. None: reading or writing the file gives ENODATA.
 
-    The firmware holds the power within ``clip_uw_min`` and ``clip_uw_max``, whatever was written;
-    with ``clip_shown`` the register shows what it holds, else what was written.
+    The firmware holds the power between ``clip_uw_min`` and ``clip_uw_max``, whatever was written.
+    With ``clip_shown`` the register shows the clipped value, otherwise the written value.
     """
 
     name: str
@@ -70,10 +70,10 @@ class ZoneSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Disturbance:
-    """Somebody or something that acts by itself: another writer, or a zone that goes away.
+    """An event from outside: a write by another program, or a zone that disappears.
 
-    Every ``every_ns`` (once, at that time, if ``once``): ``value_uw`` is put into the constraint of
-    this name; None takes the zone away for ``absent_ns``.
+    Every ``every_ns`` (once, at that time, if ``once``), ``value_uw`` is written to the constraint
+    of this name. With None, the zone disappears for ``absent_ns``.
     """
 
     folder: str
@@ -86,7 +86,7 @@ class Disturbance:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Machine:
-    """A machine to emulate. ``load`` is the share of the full power it asks for, 0 to 1."""
+    """A machine to emulate. ``load`` is its requested share of the full power, 0 to 1."""
 
     title: str
     source: str

@@ -1,4 +1,4 @@
-"""The behaving tree behind the port of the agent, without files: for checks and for tests."""
+"""The emulated tree behind the port of the agent, without files, for checks and tests."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ class MemoryFiles:
         self.model = model
 
     def folders(self) -> list[str]:
-        """The zones of all interfaces, those of the main one first."""
+        """Return the zones of all interfaces, those of the main interface first."""
         zones = [folder for folder in self.model.folders() if ":" in folder]
         return sorted(zones, key=lambda name: (name.startswith("intel-rapl-mmio"), name))
 
     def read(self, folder: str, file: str) -> str:
-        """The text. Raises OSError."""
+        """Return the text. Raises OSError."""
         return self.model.read(folder, file)
 
     def read_counter(self, folder: str, file: str) -> tuple[str, int]:
-        """The text, always of this moment. Raises OSError."""
+        """Return the current text, with age 0. Raises OSError."""
         return self.model.read(folder, file), 0
 
     def write(self, folder: str, file: str, text: str) -> None:
-        """Replaces the value. Raises OSError."""
+        """Replace the value. Raises OSError."""
         self.model.write(folder, file, text)
 
     def may(self, folder: str, file: str, mode: int) -> bool:
-        """By the permission bits alone."""
+        """Whether the permission bits allow this access."""
         try:
             bits = self.model.files(folder).get(file, 0)
         except OSError:
@@ -40,5 +40,5 @@ class MemoryFiles:
         return bool(bits & (0o222 if mode == os.W_OK else 0o444))
 
     def path(self, folder: str, file: str = "") -> Path:
-        """A name for people; there is no such file."""
+        """Return a name for people; there is no such file."""
         return Path("/emulated-powercap") / folder / file

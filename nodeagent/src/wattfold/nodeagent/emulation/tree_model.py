@@ -1,17 +1,19 @@
-"""The powercap tree as a state machine: an attribute read or written gives a value or an errno.
+"""The powercap tree as a state machine: each read or write of an attribute gives a value or errno.
 
-Behaves as Linux' powercap core and intel_rapl driver do, with the firmware behind them:
+It behaves like Linux' powercap core and intel_rapl driver, with the firmware behind them:
 
-- a limit is floored to 125 mW and kept in 15 bits, so that 4096 W becomes 0 W, without an error;
-- whatever the driver refuses, as a locked limit, is ENODATA; a refused ``enabled`` is ENOSYS;
-- ``enabled`` switches all limits of a zone at once and reads 0 where the long-term one is locked;
-- a time window is kept as (1 + F/4) 2^Y units of 976 us, so a value read back may shift if written;
-- the firmware clips what it enforces and moves the power there over the averaging window;
-- energy counters advance with the power and wrap; two interfaces share the hardware of a name, and
-  the lower limit wins.
+- A limit is rounded down to 125 mW and stored in 15 bits. So 4096 W becomes 0 W without an error.
+- Writes that the driver refuses, such as to a locked limit, give ENODATA. A refused ``enabled``
+  gives ENOSYS.
+- ``enabled`` switches all limits of a zone at once. It reads 0 if the long-term limit is locked.
+- A time window is stored as (1 + F/4) 2^Y units of 976 us, so a value may shift if it is read and
+  written again.
+- The firmware clips limits, and the power follows over the averaging window.
+- Energy counters advance with the power and wrap. Two interfaces share the hardware of a name, and
+  the lower limit is enforced.
 
-No files, threads or clock: time comes in with :meth:`TreeModel.advance`. ``OSError`` is the answer
-that a system call would give.
+There are no files, threads or clock: :meth:`TreeModel.advance` sets the time. ``OSError`` is the
+error that a system call would give.
 """
 
 from __future__ import annotations
@@ -29,23 +31,23 @@ REGISTER_MASK = 0x7FFF
 WINDOW_UNIT_US = 976
 _U64_MAX = 2**64 - 1
 _SHARE_OF_WINDOW = 4
-"""The power nears a new limit with a time constant of this part of the window."""
+"""The time constant of the power after a change of the limit, as a part of the window."""
 _TRUE = ("1", "y", "Y", "on")
 _FALSE = ("0", "n", "N", "off")
 
 
 def failure(number: int) -> OSError:
-    """The error of a system call."""
+    """Return the error of a system call."""
     return OSError(number, os.strerror(number))
 
 
 def held_limit_uw(written_uw: int) -> int:
-    """What the register keeps of a limit."""
+    """Return the limit as the register stores it."""
     return (written_uw // CAP_STEP_UW & REGISTER_MASK) * CAP_STEP_UW
 
 
 def held_window_us(written_us: int) -> int:
-    """What the register keeps of a time window."""
+    """Return the time window as the register stores it."""
     units = max(written_us // WINDOW_UNIT_US, 1)
     y = min(units.bit_length() - 1, 31)
     f = 4 * (units - (1 << y)) >> y
@@ -54,7 +56,7 @@ def held_window_us(written_us: int) -> int:
 
 @dataclass(slots=True)
 class Limit:
-    """One constraint as it is now."""
+    """Current state of one constraint."""
 
     spec: ConstraintSpec
     limit_uw: int | None
@@ -62,7 +64,7 @@ class Limit:
     locked: bool
 
     def held_uw(self) -> int | None:
-        """What the firmware enforces if the zone is enabled."""
+        """Return the limit that the firmware enforces if the zone is enabled."""
         if self.limit_uw is None:
             return None
         return min(max(self.limit_uw, self.spec.clip_uw_min), self.spec.clip_uw_max)
@@ -70,7 +72,7 @@ class Limit:
 
 @dataclass(slots=True)
 class Zone:
-    """One zone as it is now. ``faults``: for each file, the errnos of its next uses."""
+    """Current state of one zone. ``faults``: the errnos of the next accesses, by file."""
 
     spec: ZoneSpec
     enabled: bool
@@ -82,7 +84,7 @@ class Zone:
 
 @dataclass(slots=True)
 class _Supply:
-    """The hardware that all zones of one name and socket show."""
+    """The hardware behind all zones of one name and socket."""
 
     energy_uj: float
     power_uw: float
@@ -119,18 +121,18 @@ class TreeModel:
         self._returns: list[tuple[int, str]] = []
 
     def folders(self) -> list[str]:
-        """Control types and the zones that are there."""
+        """Return the control types and the zones that are not removed."""
         return [*self._types, *(f for f, zone in self.zones.items() if zone.present)]
 
     def files(self, folder: str) -> dict[str, int]:
-        """The attributes of a folder and their permission bits. Raises ENOENT."""
+        """Return the attributes of a folder and their permission bits. Raises ENOENT."""
         known = self.zones.get(folder)
         if not known.present if known else folder not in self._types:
             raise failure(errno.ENOENT)
         return known.files if known else {"enabled": 0o644}
 
     def read(self, folder: str, file: str) -> str:
-        """The text of an attribute, without a newline. Raises OSError."""
+        """Return the text of an attribute, without a newline. Raises OSError."""
         zone = self._enter(folder, file)
         if zone is None:
             return "1"
@@ -155,7 +157,7 @@ class TreeModel:
         return str(shown)
 
     def write(self, folder: str, file: str, text: str) -> None:
-        """Writes an attribute. Raises OSError; then nothing has changed."""
+        """Write an attribute. Raises OSError without a change."""
         # The kernel reads a C string; powercap-utils write whole buffers.
         text = text.partition("\0")[0]
         zone = self._enter(folder, file)
@@ -180,30 +182,30 @@ class TreeModel:
         self.writes += 1
 
     def set_limit(self, folder: str, constraint: str, value_uw: int) -> None:
-        """Puts a limit into the register, as the driver does, and as firmware may by itself."""
+        """Write a limit into the register, like the driver, or like firmware by itself."""
         limit = next(m for m in self.zones[folder].limits if m.spec.name == constraint)
         limit.limit_uw = held_limit_uw(value_uw)
         if limit.spec.clip_shown:
             limit.limit_uw = limit.held_uw()
 
     def fail_next(self, folder: str, file: str, number: int, times: int = 1) -> None:
-        """The next uses of a file give this errno."""
+        """Let the next accesses to a file fail with this errno."""
         self.zones[folder].faults.setdefault(file, []).extend([number] * times)
 
     def vanish(self, folder: str) -> None:
-        """A zone and those below go away (package offline, driver gone): its limits are cleared."""
+        """Remove a zone and its children (package offline, driver unloaded) with their limits."""
         for name, zone in self.zones.items():
             if name == folder or name.startswith(folder + ":"):
                 zone.present = zone.enabled = False
 
     def appear(self, folder: str) -> None:
-        """What has gone is back, not enabled."""
+        """Restore a removed zone, disabled."""
         for name, zone in self.zones.items():
             if name == folder or name.startswith(folder + ":"):
                 zone.present = True
 
     def advance(self, elapsed_ns: int) -> None:
-        """Lets time pass: disturbances first, then energy by the power that they leave."""
+        """Advance the time: disturbances first, then energy by the resulting power."""
         goal_ns = self.now_ns + max(elapsed_ns, 0)
         while True:
             dues = [t.due_ns for t in self._timers] + [due for due, _ in self._returns]
@@ -214,29 +216,29 @@ class TreeModel:
                 return
 
     def energy_uj(self, folder: str) -> int:
-        """The counter of a zone. Raises ENODATA where it cannot be read."""
+        """Return the counter of a zone. Raises ENODATA if it is unreadable."""
         spec = self.zones[folder].spec
         if spec.energy_uj is None:
             raise failure(errno.ENODATA)
         return int(self._supplies[self._supply_of(spec)].energy_uj) % spec.energy_range_uj
 
     def power_uw(self, folder: str) -> int:
-        """What a zone draws now."""
+        """Return the current power of a zone."""
         return int(self._supplies[self._supply_of(self.zones[folder].spec)].power_uw)
 
     def enforced_uw(self, folder: str) -> int | None:
-        """What the firmware holds the hardware of a zone to, through any interface; None if free.
+        """Return the limit enforced for the hardware of a zone by any interface; None = no limit.
 
-        Long-term limits only: a lower short-term one holds the power lower still.
+        Long-term limits only. A lower short-term limit reduces the power further.
         """
         return self._lowest(self._supply_of(self.zones[folder].spec), "long_term")
 
     def burst_uw(self, folder: str) -> int | None:
-        """What short bursts are held to, likewise; None if they are free."""
+        """Return the enforced limit of short bursts; None = no limit."""
         return self._lowest(self._supply_of(self.zones[folder].spec), "short_term")
 
     def set_window(self, folder: str, constraint: str, value_us: int) -> None:
-        """Puts a time window into the register, as the driver does, where there is one."""
+        """Write a time window into the register, like the driver, if there is one."""
         limit = next(m for m in self.zones[folder].limits if m.spec.name == constraint)
         if limit.window_us is not None:
             limit.window_us = held_window_us(value_us)
@@ -296,7 +298,7 @@ class TreeModel:
             limit_uw = self._lowest(supply, constraint)
             if limit_uw is not None:
                 wanted = min(wanted, limit_uw)
-        # No cap makes hardware draw less than it does idle.
+        # No cap reduces the power below idle.
         return max(wanted, spec.idle_uw)
 
     def _window_ns(self, zone: Zone) -> int:

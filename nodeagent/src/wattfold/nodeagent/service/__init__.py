@@ -1,1 +1,1 @@
-"""What the agent does for its node: power, jobs, accounting. Joins the rules with the adapters."""
+"""Services of the agent for its node: power, jobs, accounting. They connect rules and adapters."""

@@ -24,19 +24,19 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18wattfold/v1/common.proto\x12\x0bwattfold.v1\"Y\n\rCommandHeader\x12\r\n\x05\x65poch\x18\x01 \x01(\x04\x12\x12\n\nrequest_id\x18\x02 \x01(\t\x12\r\n\x05\x63\x61use\x18\x03 \x01(\t\x12\x16\n\x0e\x63oordinator_id\x18\x04 \x01(\t\"8\n\x08Progress\x12\x0f\n\x07regions\x18\x01 \x01(\x04\x12\x0c\n\x04\x64one\x18\x02 \x01(\x01\x12\r\n\x05total\x18\x03 \x01(\x01\"9\n\rResourceLimit\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x11\n\x04soft\x18\x02 \x01(\x04H\x00\x88\x01\x01\x42\x07\n\x05_soft*\xb3\x01\n\nResizeMode\x12\x1b\n\x17RESIZE_MODE_UNSPECIFIED\x10\x00\x12\x15\n\x11RESIZE_MODE_FIXED\x10\x01\x12\x14\n\x10RESIZE_MODE_MASK\x10\x02\x12\x14\n\x10RESIZE_MODE_TEAM\x10\x03\x12\x13\n\x0fRESIZE_MODE_MAP\x10\x04\x12\x17\n\x13RESIZE_MODE_RESTART\x10\x05\x12\x17\n\x13RESIZE_MODE_REBUILD\x10\x06\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18wattfold/v1/common.proto\x12\x0bwattfold.v1\"q\n\rCommandHeader\x12\r\n\x05\x65poch\x18\x01 \x01(\x04\x12\x12\n\nrequest_id\x18\x02 \x01(\t\x12\r\n\x05\x63\x61use\x18\x03 \x01(\t\x12\x16\n\x0e\x63oordinator_id\x18\x04 \x01(\t\x12\x16\n\x0ejournal_number\x18\x05 \x01(\x04\"8\n\x08Progress\x12\x0f\n\x07regions\x18\x01 \x01(\x04\x12\x0c\n\x04\x64one\x18\x02 \x01(\x01\x12\r\n\x05total\x18\x03 \x01(\x01\"9\n\rResourceLimit\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x11\n\x04soft\x18\x02 \x01(\x04H\x00\x88\x01\x01\x42\x07\n\x05_soft*\xb3\x01\n\nResizeMode\x12\x1b\n\x17RESIZE_MODE_UNSPECIFIED\x10\x00\x12\x15\n\x11RESIZE_MODE_FIXED\x10\x01\x12\x14\n\x10RESIZE_MODE_MASK\x10\x02\x12\x14\n\x10RESIZE_MODE_TEAM\x10\x03\x12\x13\n\x0fRESIZE_MODE_MAP\x10\x04\x12\x17\n\x13RESIZE_MODE_RESTART\x10\x05\x12\x17\n\x13RESIZE_MODE_REBUILD\x10\x06\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'wattfold.v1.common_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_RESIZEMODE']._serialized_start=250
-  _globals['_RESIZEMODE']._serialized_end=429
+  _globals['_RESIZEMODE']._serialized_start=274
+  _globals['_RESIZEMODE']._serialized_end=453
   _globals['_COMMANDHEADER']._serialized_start=41
-  _globals['_COMMANDHEADER']._serialized_end=130
-  _globals['_PROGRESS']._serialized_start=132
-  _globals['_PROGRESS']._serialized_end=188
-  _globals['_RESOURCELIMIT']._serialized_start=190
-  _globals['_RESOURCELIMIT']._serialized_end=247
+  _globals['_COMMANDHEADER']._serialized_end=154
+  _globals['_PROGRESS']._serialized_start=156
+  _globals['_PROGRESS']._serialized_end=212
+  _globals['_RESOURCELIMIT']._serialized_start=214
+  _globals['_RESOURCELIMIT']._serialized_end=271
 # @@protoc_insertion_point(module_scope)

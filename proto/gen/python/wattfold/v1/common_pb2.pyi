@@ -23,16 +23,18 @@ RESIZE_MODE_RESTART: ResizeMode
 RESIZE_MODE_REBUILD: ResizeMode
 
 class CommandHeader(_message.Message):
-    __slots__ = ("epoch", "request_id", "cause", "coordinator_id")
+    __slots__ = ("epoch", "request_id", "cause", "coordinator_id", "journal_number")
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     CAUSE_FIELD_NUMBER: _ClassVar[int]
     COORDINATOR_ID_FIELD_NUMBER: _ClassVar[int]
+    JOURNAL_NUMBER_FIELD_NUMBER: _ClassVar[int]
     epoch: int
     request_id: str
     cause: str
     coordinator_id: str
-    def __init__(self, epoch: _Optional[int] = ..., request_id: _Optional[str] = ..., cause: _Optional[str] = ..., coordinator_id: _Optional[str] = ...) -> None: ...
+    journal_number: int
+    def __init__(self, epoch: _Optional[int] = ..., request_id: _Optional[str] = ..., cause: _Optional[str] = ..., coordinator_id: _Optional[str] = ..., journal_number: _Optional[int] = ...) -> None: ...
 
 class Progress(_message.Message):
     __slots__ = ("regions", "done", "total")

@@ -39,6 +39,13 @@ class CoreSharing(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     CORE_SHARING_BORROW: _ClassVar[CoreSharing]
     CORE_SHARING_BOTH: _ClassVar[CoreSharing]
 
+class DependencyState(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    DEPENDENCY_STATE_UNSPECIFIED: _ClassVar[DependencyState]
+    DEPENDENCY_STATE_OPEN: _ClassVar[DependencyState]
+    DEPENDENCY_STATE_MET: _ClassVar[DependencyState]
+    DEPENDENCY_STATE_NEVER: _ClassVar[DependencyState]
+
 class JobState(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     JOB_STATE_UNSPECIFIED: _ClassVar[JobState]
@@ -105,6 +112,10 @@ CORE_SHARING_NO: CoreSharing
 CORE_SHARING_LEND: CoreSharing
 CORE_SHARING_BORROW: CoreSharing
 CORE_SHARING_BOTH: CoreSharing
+DEPENDENCY_STATE_UNSPECIFIED: DependencyState
+DEPENDENCY_STATE_OPEN: DependencyState
+DEPENDENCY_STATE_MET: DependencyState
+DEPENDENCY_STATE_NEVER: DependencyState
 JOB_STATE_UNSPECIFIED: JobState
 JOB_STATE_HELD: JobState
 JOB_STATE_PENDING: JobState
@@ -141,7 +152,7 @@ FORGET_WORD_NO_POWER: ForgetWord
 FORGET_WORD_OUTSIDE_BUDGET: ForgetWord
 
 class JobSpec(_message.Message):
-    __slots__ = ("name", "app", "argv", "env", "cwd", "stdout_path", "stderr_path", "kind", "unit", "size_min", "size_max", "time_ns", "priority", "mode", "exclusive", "cap_uw", "tasks_per_node", "own_launcher", "mode_source", "limit_ns", "memory_bytes", "gpus", "features", "among", "queue", "due_at_s", "weight", "umask", "resource_limits", "requeue_max", "restartable", "snapshot_dir", "snapshot_signal", "snapshot_grace_ns", "dram_cap_uw", "gpu_cap_uw", "reservation", "preemptable", "sharing", "unit_cores", "spread", "predicted_uw", "epochs")
+    __slots__ = ("name", "app", "argv", "env", "cwd", "stdout_path", "stderr_path", "kind", "unit", "size_min", "size_max", "time_ns", "priority", "mode", "exclusive", "cap_uw", "tasks_per_node", "own_launcher", "mode_source", "limit_ns", "memory_bytes", "gpus", "features", "among", "queue", "due_at_s", "weight", "umask", "resource_limits", "requeue_max", "requeue_on_failure", "restartable", "snapshot_dir", "snapshot_signal", "snapshot_grace_ns", "dram_cap_uw", "gpu_cap_uw", "reservation", "preemptable", "sharing", "unit_cores", "spread", "predicted_uw", "epochs")
     class EnvEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -179,6 +190,7 @@ class JobSpec(_message.Message):
     UMASK_FIELD_NUMBER: _ClassVar[int]
     RESOURCE_LIMITS_FIELD_NUMBER: _ClassVar[int]
     REQUEUE_MAX_FIELD_NUMBER: _ClassVar[int]
+    REQUEUE_ON_FAILURE_FIELD_NUMBER: _ClassVar[int]
     RESTARTABLE_FIELD_NUMBER: _ClassVar[int]
     SNAPSHOT_DIR_FIELD_NUMBER: _ClassVar[int]
     SNAPSHOT_SIGNAL_FIELD_NUMBER: _ClassVar[int]
@@ -222,6 +234,7 @@ class JobSpec(_message.Message):
     umask: int
     resource_limits: _containers.RepeatedCompositeFieldContainer[_common_pb2.ResourceLimit]
     requeue_max: int
+    requeue_on_failure: bool
     restartable: bool
     snapshot_dir: str
     snapshot_signal: int
@@ -235,17 +248,31 @@ class JobSpec(_message.Message):
     spread: UnitSpread
     predicted_uw: int
     epochs: int
-    def __init__(self, name: _Optional[str] = ..., app: _Optional[str] = ..., argv: _Optional[_Iterable[str]] = ..., env: _Optional[_Mapping[str, str]] = ..., cwd: _Optional[str] = ..., stdout_path: _Optional[str] = ..., stderr_path: _Optional[str] = ..., kind: _Optional[_Union[JobKind, str]] = ..., unit: _Optional[_Union[SizeUnit, str]] = ..., size_min: _Optional[int] = ..., size_max: _Optional[int] = ..., time_ns: _Optional[int] = ..., priority: _Optional[float] = ..., mode: _Optional[_Union[_common_pb2.ResizeMode, str]] = ..., exclusive: bool = ..., cap_uw: _Optional[int] = ..., tasks_per_node: _Optional[int] = ..., own_launcher: bool = ..., mode_source: _Optional[str] = ..., limit_ns: _Optional[int] = ..., memory_bytes: _Optional[int] = ..., gpus: _Optional[int] = ..., features: _Optional[_Iterable[str]] = ..., among: _Optional[_Iterable[str]] = ..., queue: _Optional[str] = ..., due_at_s: _Optional[float] = ..., weight: _Optional[float] = ..., umask: _Optional[int] = ..., resource_limits: _Optional[_Iterable[_Union[_common_pb2.ResourceLimit, _Mapping]]] = ..., requeue_max: _Optional[int] = ..., restartable: bool = ..., snapshot_dir: _Optional[str] = ..., snapshot_signal: _Optional[int] = ..., snapshot_grace_ns: _Optional[int] = ..., dram_cap_uw: _Optional[int] = ..., gpu_cap_uw: _Optional[int] = ..., reservation: _Optional[str] = ..., preemptable: bool = ..., sharing: _Optional[_Union[CoreSharing, str]] = ..., unit_cores: _Optional[int] = ..., spread: _Optional[_Union[UnitSpread, str]] = ..., predicted_uw: _Optional[int] = ..., epochs: _Optional[int] = ...) -> None: ...
+    def __init__(self, name: _Optional[str] = ..., app: _Optional[str] = ..., argv: _Optional[_Iterable[str]] = ..., env: _Optional[_Mapping[str, str]] = ..., cwd: _Optional[str] = ..., stdout_path: _Optional[str] = ..., stderr_path: _Optional[str] = ..., kind: _Optional[_Union[JobKind, str]] = ..., unit: _Optional[_Union[SizeUnit, str]] = ..., size_min: _Optional[int] = ..., size_max: _Optional[int] = ..., time_ns: _Optional[int] = ..., priority: _Optional[float] = ..., mode: _Optional[_Union[_common_pb2.ResizeMode, str]] = ..., exclusive: bool = ..., cap_uw: _Optional[int] = ..., tasks_per_node: _Optional[int] = ..., own_launcher: bool = ..., mode_source: _Optional[str] = ..., limit_ns: _Optional[int] = ..., memory_bytes: _Optional[int] = ..., gpus: _Optional[int] = ..., features: _Optional[_Iterable[str]] = ..., among: _Optional[_Iterable[str]] = ..., queue: _Optional[str] = ..., due_at_s: _Optional[float] = ..., weight: _Optional[float] = ..., umask: _Optional[int] = ..., resource_limits: _Optional[_Iterable[_Union[_common_pb2.ResourceLimit, _Mapping]]] = ..., requeue_max: _Optional[int] = ..., requeue_on_failure: bool = ..., restartable: bool = ..., snapshot_dir: _Optional[str] = ..., snapshot_signal: _Optional[int] = ..., snapshot_grace_ns: _Optional[int] = ..., dram_cap_uw: _Optional[int] = ..., gpu_cap_uw: _Optional[int] = ..., reservation: _Optional[str] = ..., preemptable: bool = ..., sharing: _Optional[_Union[CoreSharing, str]] = ..., unit_cores: _Optional[int] = ..., spread: _Optional[_Union[UnitSpread, str]] = ..., predicted_uw: _Optional[int] = ..., epochs: _Optional[int] = ...) -> None: ...
 
 class SubmitRequest(_message.Message):
-    __slots__ = ("spec", "idempotency_key", "held")
+    __slots__ = ("spec", "idempotency_key", "held", "after", "begin_at_s")
     SPEC_FIELD_NUMBER: _ClassVar[int]
     IDEMPOTENCY_KEY_FIELD_NUMBER: _ClassVar[int]
     HELD_FIELD_NUMBER: _ClassVar[int]
+    AFTER_FIELD_NUMBER: _ClassVar[int]
+    BEGIN_AT_S_FIELD_NUMBER: _ClassVar[int]
     spec: JobSpec
     idempotency_key: str
     held: bool
-    def __init__(self, spec: _Optional[_Union[JobSpec, _Mapping]] = ..., idempotency_key: _Optional[str] = ..., held: bool = ...) -> None: ...
+    after: _containers.RepeatedCompositeFieldContainer[JobDependency]
+    begin_at_s: float
+    def __init__(self, spec: _Optional[_Union[JobSpec, _Mapping]] = ..., idempotency_key: _Optional[str] = ..., held: bool = ..., after: _Optional[_Iterable[_Union[JobDependency, _Mapping]]] = ..., begin_at_s: _Optional[float] = ...) -> None: ...
+
+class JobDependency(_message.Message):
+    __slots__ = ("job_id", "success", "state")
+    JOB_ID_FIELD_NUMBER: _ClassVar[int]
+    SUCCESS_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    job_id: str
+    success: bool
+    state: DependencyState
+    def __init__(self, job_id: _Optional[str] = ..., success: bool = ..., state: _Optional[_Union[DependencyState, str]] = ...) -> None: ...
 
 class SubmitResponse(_message.Message):
     __slots__ = ("job_id",)
@@ -345,6 +372,68 @@ class ResizeJobResponse(_message.Message):
     size: int
     def __init__(self, state: _Optional[_Union[JobState, str]] = ..., size: _Optional[int] = ...) -> None: ...
 
+class SignalJobRequest(_message.Message):
+    __slots__ = ("job_id", "signal", "attempt")
+    JOB_ID_FIELD_NUMBER: _ClassVar[int]
+    SIGNAL_FIELD_NUMBER: _ClassVar[int]
+    ATTEMPT_FIELD_NUMBER: _ClassVar[int]
+    job_id: str
+    signal: int
+    attempt: int
+    def __init__(self, job_id: _Optional[str] = ..., signal: _Optional[int] = ..., attempt: _Optional[int] = ...) -> None: ...
+
+class SignalJobResponse(_message.Message):
+    __slots__ = ("node_ids",)
+    NODE_IDS_FIELD_NUMBER: _ClassVar[int]
+    node_ids: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, node_ids: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class ModifyJobRequest(_message.Message):
+    __slots__ = ("job_id", "limit_ns", "priority", "due_at_s", "name", "size_min", "size_max")
+    JOB_ID_FIELD_NUMBER: _ClassVar[int]
+    LIMIT_NS_FIELD_NUMBER: _ClassVar[int]
+    PRIORITY_FIELD_NUMBER: _ClassVar[int]
+    DUE_AT_S_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    SIZE_MIN_FIELD_NUMBER: _ClassVar[int]
+    SIZE_MAX_FIELD_NUMBER: _ClassVar[int]
+    job_id: str
+    limit_ns: int
+    priority: float
+    due_at_s: float
+    name: str
+    size_min: int
+    size_max: int
+    def __init__(self, job_id: _Optional[str] = ..., limit_ns: _Optional[int] = ..., priority: _Optional[float] = ..., due_at_s: _Optional[float] = ..., name: _Optional[str] = ..., size_min: _Optional[int] = ..., size_max: _Optional[int] = ...) -> None: ...
+
+class JobChange(_message.Message):
+    __slots__ = ("field", "before", "after")
+    FIELD_FIELD_NUMBER: _ClassVar[int]
+    BEFORE_FIELD_NUMBER: _ClassVar[int]
+    AFTER_FIELD_NUMBER: _ClassVar[int]
+    field: str
+    before: str
+    after: str
+    def __init__(self, field: _Optional[str] = ..., before: _Optional[str] = ..., after: _Optional[str] = ...) -> None: ...
+
+class ModifyJobResponse(_message.Message):
+    __slots__ = ("changes",)
+    CHANGES_FIELD_NUMBER: _ClassVar[int]
+    changes: _containers.RepeatedCompositeFieldContainer[JobChange]
+    def __init__(self, changes: _Optional[_Iterable[_Union[JobChange, _Mapping]]] = ...) -> None: ...
+
+class JobOutput(_message.Message):
+    __slots__ = ("node_id", "rank", "stdout_path", "stderr_path")
+    NODE_ID_FIELD_NUMBER: _ClassVar[int]
+    RANK_FIELD_NUMBER: _ClassVar[int]
+    STDOUT_PATH_FIELD_NUMBER: _ClassVar[int]
+    STDERR_PATH_FIELD_NUMBER: _ClassVar[int]
+    node_id: str
+    rank: int
+    stdout_path: str
+    stderr_path: str
+    def __init__(self, node_id: _Optional[str] = ..., rank: _Optional[int] = ..., stdout_path: _Optional[str] = ..., stderr_path: _Optional[str] = ...) -> None: ...
+
 class JobAttempt(_message.Message):
     __slots__ = ("number", "node_ids", "started_at_s", "ended_at_s", "why", "cpu_ns", "core_ns", "energy_uj", "idle_energy_uj", "residual_cpu_ns", "gpu_energy_uj")
     NUMBER_FIELD_NUMBER: _ClassVar[int]
@@ -414,7 +503,7 @@ class JobGpu(_message.Message):
     def __init__(self, node_id: _Optional[str] = ..., gpu: _Optional[str] = ..., energy_uj: _Optional[int] = ..., power_uw: _Optional[int] = ..., busy_percent: _Optional[int] = ..., memory_bytes: _Optional[int] = ...) -> None: ...
 
 class Job(_message.Message):
-    __slots__ = ("job_id", "spec", "state", "submitted_at_s", "started_at_s", "ended_at_s", "size", "cap_uw", "shares", "exit_code", "message", "resizes", "energy_uj", "progress", "done", "remaining_s", "reason", "team_size", "confined", "cpu_ns", "residual_cpu_ns", "idle_energy_uj", "core_ns", "residual", "residual_alarm", "threads", "runnable_threads", "excess_runnable_ns", "voluntary_switches", "involuntary_switches", "memory_bytes", "memory_bytes_max", "phase", "cores_wanted", "shim_message", "processor_map", "map_applied", "map_message", "processors", "surplus_processes", "over_s", "dram_cap_uw", "gpu_cap_uw", "user", "uid", "access", "attempt", "attempts", "suspended_s", "expected_start_at_s", "start_promised", "size_ordered", "next_size", "restart_s", "speeds", "half_speed", "epochs_saved", "epoch_s", "epochs_timed", "resize_s", "gpu_energy_uj", "gpus")
+    __slots__ = ("job_id", "spec", "state", "submitted_at_s", "started_at_s", "ended_at_s", "size", "cap_uw", "shares", "exit_code", "message", "resizes", "energy_uj", "progress", "done", "remaining_s", "reason", "team_size", "confined", "cpu_ns", "residual_cpu_ns", "idle_energy_uj", "core_ns", "residual", "residual_alarm", "threads", "runnable_threads", "excess_runnable_ns", "voluntary_switches", "involuntary_switches", "memory_bytes", "memory_bytes_max", "phase", "cores_wanted", "shim_message", "processor_map", "map_applied", "map_message", "processors", "surplus_processes", "over_s", "dram_cap_uw", "gpu_cap_uw", "user", "uid", "access", "attempt", "attempts", "suspended_s", "expected_start_at_s", "start_promised", "size_ordered", "next_size", "restart_s", "speeds", "half_speed", "epochs_saved", "epoch_s", "epochs_timed", "resize_s", "gpu_energy_uj", "gpus", "due", "lendings", "after", "begin_at_s", "outputs")
     JOB_ID_FIELD_NUMBER: _ClassVar[int]
     SPEC_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
@@ -477,6 +566,11 @@ class Job(_message.Message):
     RESIZE_S_FIELD_NUMBER: _ClassVar[int]
     GPU_ENERGY_UJ_FIELD_NUMBER: _ClassVar[int]
     GPUS_FIELD_NUMBER: _ClassVar[int]
+    DUE_FIELD_NUMBER: _ClassVar[int]
+    LENDINGS_FIELD_NUMBER: _ClassVar[int]
+    AFTER_FIELD_NUMBER: _ClassVar[int]
+    BEGIN_AT_S_FIELD_NUMBER: _ClassVar[int]
+    OUTPUTS_FIELD_NUMBER: _ClassVar[int]
     job_id: str
     spec: JobSpec
     state: JobState
@@ -539,7 +633,12 @@ class Job(_message.Message):
     resize_s: float
     gpu_energy_uj: int
     gpus: _containers.RepeatedCompositeFieldContainer[JobGpu]
-    def __init__(self, job_id: _Optional[str] = ..., spec: _Optional[_Union[JobSpec, _Mapping]] = ..., state: _Optional[_Union[JobState, str]] = ..., submitted_at_s: _Optional[float] = ..., started_at_s: _Optional[float] = ..., ended_at_s: _Optional[float] = ..., size: _Optional[int] = ..., cap_uw: _Optional[int] = ..., shares: _Optional[_Iterable[_Union[NodeShare, _Mapping]]] = ..., exit_code: _Optional[int] = ..., message: _Optional[str] = ..., resizes: _Optional[int] = ..., energy_uj: _Optional[int] = ..., progress: _Optional[_Union[_common_pb2.Progress, _Mapping]] = ..., done: _Optional[float] = ..., remaining_s: _Optional[float] = ..., reason: _Optional[str] = ..., team_size: _Optional[int] = ..., confined: bool = ..., cpu_ns: _Optional[int] = ..., residual_cpu_ns: _Optional[int] = ..., idle_energy_uj: _Optional[int] = ..., core_ns: _Optional[int] = ..., residual: _Optional[_Iterable[_Union[Residual, _Mapping]]] = ..., residual_alarm: bool = ..., threads: _Optional[int] = ..., runnable_threads: _Optional[int] = ..., excess_runnable_ns: _Optional[int] = ..., voluntary_switches: _Optional[int] = ..., involuntary_switches: _Optional[int] = ..., memory_bytes: _Optional[int] = ..., memory_bytes_max: _Optional[int] = ..., phase: _Optional[str] = ..., cores_wanted: _Optional[int] = ..., shim_message: _Optional[str] = ..., processor_map: _Optional[str] = ..., map_applied: bool = ..., map_message: _Optional[str] = ..., processors: _Optional[_Iterable[_Union[_node_agent_pb2.ProcessorElement, _Mapping]]] = ..., surplus_processes: _Optional[int] = ..., over_s: _Optional[float] = ..., dram_cap_uw: _Optional[int] = ..., gpu_cap_uw: _Optional[int] = ..., user: _Optional[str] = ..., uid: _Optional[int] = ..., access: _Optional[_Union[JobAccess, str]] = ..., attempt: _Optional[int] = ..., attempts: _Optional[_Iterable[_Union[JobAttempt, _Mapping]]] = ..., suspended_s: _Optional[float] = ..., expected_start_at_s: _Optional[float] = ..., start_promised: bool = ..., size_ordered: _Optional[int] = ..., next_size: _Optional[int] = ..., restart_s: _Optional[float] = ..., speeds: _Optional[_Iterable[_Union[SeenSpeed, _Mapping]]] = ..., half_speed: _Optional[float] = ..., epochs_saved: _Optional[int] = ..., epoch_s: _Optional[float] = ..., epochs_timed: _Optional[int] = ..., resize_s: _Optional[float] = ..., gpu_energy_uj: _Optional[int] = ..., gpus: _Optional[_Iterable[_Union[JobGpu, _Mapping]]] = ...) -> None: ...
+    due: DueOutlook
+    lendings: _containers.RepeatedCompositeFieldContainer[Lending]
+    after: _containers.RepeatedCompositeFieldContainer[JobDependency]
+    begin_at_s: float
+    outputs: _containers.RepeatedCompositeFieldContainer[JobOutput]
+    def __init__(self, job_id: _Optional[str] = ..., spec: _Optional[_Union[JobSpec, _Mapping]] = ..., state: _Optional[_Union[JobState, str]] = ..., submitted_at_s: _Optional[float] = ..., started_at_s: _Optional[float] = ..., ended_at_s: _Optional[float] = ..., size: _Optional[int] = ..., cap_uw: _Optional[int] = ..., shares: _Optional[_Iterable[_Union[NodeShare, _Mapping]]] = ..., exit_code: _Optional[int] = ..., message: _Optional[str] = ..., resizes: _Optional[int] = ..., energy_uj: _Optional[int] = ..., progress: _Optional[_Union[_common_pb2.Progress, _Mapping]] = ..., done: _Optional[float] = ..., remaining_s: _Optional[float] = ..., reason: _Optional[str] = ..., team_size: _Optional[int] = ..., confined: bool = ..., cpu_ns: _Optional[int] = ..., residual_cpu_ns: _Optional[int] = ..., idle_energy_uj: _Optional[int] = ..., core_ns: _Optional[int] = ..., residual: _Optional[_Iterable[_Union[Residual, _Mapping]]] = ..., residual_alarm: bool = ..., threads: _Optional[int] = ..., runnable_threads: _Optional[int] = ..., excess_runnable_ns: _Optional[int] = ..., voluntary_switches: _Optional[int] = ..., involuntary_switches: _Optional[int] = ..., memory_bytes: _Optional[int] = ..., memory_bytes_max: _Optional[int] = ..., phase: _Optional[str] = ..., cores_wanted: _Optional[int] = ..., shim_message: _Optional[str] = ..., processor_map: _Optional[str] = ..., map_applied: bool = ..., map_message: _Optional[str] = ..., processors: _Optional[_Iterable[_Union[_node_agent_pb2.ProcessorElement, _Mapping]]] = ..., surplus_processes: _Optional[int] = ..., over_s: _Optional[float] = ..., dram_cap_uw: _Optional[int] = ..., gpu_cap_uw: _Optional[int] = ..., user: _Optional[str] = ..., uid: _Optional[int] = ..., access: _Optional[_Union[JobAccess, str]] = ..., attempt: _Optional[int] = ..., attempts: _Optional[_Iterable[_Union[JobAttempt, _Mapping]]] = ..., suspended_s: _Optional[float] = ..., expected_start_at_s: _Optional[float] = ..., start_promised: bool = ..., size_ordered: _Optional[int] = ..., next_size: _Optional[int] = ..., restart_s: _Optional[float] = ..., speeds: _Optional[_Iterable[_Union[SeenSpeed, _Mapping]]] = ..., half_speed: _Optional[float] = ..., epochs_saved: _Optional[int] = ..., epoch_s: _Optional[float] = ..., epochs_timed: _Optional[int] = ..., resize_s: _Optional[float] = ..., gpu_energy_uj: _Optional[int] = ..., gpus: _Optional[_Iterable[_Union[JobGpu, _Mapping]]] = ..., due: _Optional[_Union[DueOutlook, _Mapping]] = ..., lendings: _Optional[_Iterable[_Union[Lending, _Mapping]]] = ..., after: _Optional[_Iterable[_Union[JobDependency, _Mapping]]] = ..., begin_at_s: _Optional[float] = ..., outputs: _Optional[_Iterable[_Union[JobOutput, _Mapping]]] = ...) -> None: ...
 
 class Residual(_message.Message):
     __slots__ = ("node_id", "job_id", "cpu", "cpu_ns", "load", "alarm")
@@ -558,20 +657,26 @@ class Residual(_message.Message):
     def __init__(self, node_id: _Optional[str] = ..., job_id: _Optional[str] = ..., cpu: _Optional[int] = ..., cpu_ns: _Optional[int] = ..., load: _Optional[float] = ..., alarm: bool = ...) -> None: ...
 
 class ListJobsRequest(_message.Message):
-    __slots__ = ("job_ids", "include_ended", "limit")
+    __slots__ = ("job_ids", "include_ended", "limit", "details")
     JOB_IDS_FIELD_NUMBER: _ClassVar[int]
     INCLUDE_ENDED_FIELD_NUMBER: _ClassVar[int]
     LIMIT_FIELD_NUMBER: _ClassVar[int]
+    DETAILS_FIELD_NUMBER: _ClassVar[int]
     job_ids: _containers.RepeatedScalarFieldContainer[str]
     include_ended: bool
     limit: int
-    def __init__(self, job_ids: _Optional[_Iterable[str]] = ..., include_ended: bool = ..., limit: _Optional[int] = ...) -> None: ...
+    details: bool
+    def __init__(self, job_ids: _Optional[_Iterable[str]] = ..., include_ended: bool = ..., limit: _Optional[int] = ..., details: bool = ...) -> None: ...
 
 class ListJobsResponse(_message.Message):
-    __slots__ = ("jobs",)
+    __slots__ = ("jobs", "planner", "total")
     JOBS_FIELD_NUMBER: _ClassVar[int]
+    PLANNER_FIELD_NUMBER: _ClassVar[int]
+    TOTAL_FIELD_NUMBER: _ClassVar[int]
     jobs: _containers.RepeatedCompositeFieldContainer[Job]
-    def __init__(self, jobs: _Optional[_Iterable[_Union[Job, _Mapping]]] = ...) -> None: ...
+    planner: str
+    total: int
+    def __init__(self, jobs: _Optional[_Iterable[_Union[Job, _Mapping]]] = ..., planner: _Optional[str] = ..., total: _Optional[int] = ...) -> None: ...
 
 class ListNodesRequest(_message.Message):
     __slots__ = ()
@@ -596,7 +701,7 @@ class NodeZone(_message.Message):
     def __init__(self, name: _Optional[str] = ..., cap_uw: _Optional[int] = ..., cap_uw_min: _Optional[int] = ..., cap_uw_max: _Optional[int] = ..., floor_uw: _Optional[int] = ..., power_uw: _Optional[int] = ..., energy_uj: _Optional[int] = ...) -> None: ...
 
 class Node(_message.Message):
-    __slots__ = ("node_id", "address", "state", "message", "cpus", "free_cpus", "zones", "base_power_uw", "committed_uw", "measured_uw", "emulated", "job_ids", "mask_mechanism", "throttle_mechanism", "drift_count", "model", "residual", "sockets", "numa_nodes", "smt", "isolated_cpus", "offline_cpus", "power_source", "duty", "duty_reason", "waits_for", "outside_uw", "memory_bytes", "free_memory_bytes", "gpus", "free_gpus", "features", "memory_mechanism", "reservations", "overstaying_job_ids", "resident_job_ids", "gpu_model", "gpu_access")
+    __slots__ = ("node_id", "address", "state", "message", "cpus", "free_cpus", "zones", "base_power_uw", "committed_uw", "measured_uw", "emulated", "job_ids", "mask_mechanism", "throttle_mechanism", "drift_count", "model", "residual", "sockets", "numa_nodes", "smt", "isolated_cpus", "offline_cpus", "power_source", "duty", "duty_reason", "waits_for", "outside_uw", "memory_bytes", "free_memory_bytes", "gpus", "free_gpus", "features", "memory_mechanism", "reservations", "overstaying_job_ids", "resident_job_ids", "gpu_model", "gpu_access", "launch_fault")
     NODE_ID_FIELD_NUMBER: _ClassVar[int]
     ADDRESS_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
@@ -635,6 +740,7 @@ class Node(_message.Message):
     RESIDENT_JOB_IDS_FIELD_NUMBER: _ClassVar[int]
     GPU_MODEL_FIELD_NUMBER: _ClassVar[int]
     GPU_ACCESS_FIELD_NUMBER: _ClassVar[int]
+    LAUNCH_FAULT_FIELD_NUMBER: _ClassVar[int]
     node_id: str
     address: str
     state: NodeState
@@ -673,7 +779,8 @@ class Node(_message.Message):
     resident_job_ids: _containers.RepeatedScalarFieldContainer[str]
     gpu_model: str
     gpu_access: str
-    def __init__(self, node_id: _Optional[str] = ..., address: _Optional[str] = ..., state: _Optional[_Union[NodeState, str]] = ..., message: _Optional[str] = ..., cpus: _Optional[str] = ..., free_cpus: _Optional[str] = ..., zones: _Optional[_Iterable[_Union[NodeZone, _Mapping]]] = ..., base_power_uw: _Optional[int] = ..., committed_uw: _Optional[int] = ..., measured_uw: _Optional[int] = ..., emulated: bool = ..., job_ids: _Optional[_Iterable[str]] = ..., mask_mechanism: _Optional[str] = ..., throttle_mechanism: _Optional[str] = ..., drift_count: _Optional[int] = ..., model: _Optional[_Union[_node_agent_pb2.FrequencyPowerModel, _Mapping]] = ..., residual: _Optional[_Iterable[_Union[Residual, _Mapping]]] = ..., sockets: _Optional[int] = ..., numa_nodes: _Optional[int] = ..., smt: _Optional[int] = ..., isolated_cpus: _Optional[str] = ..., offline_cpus: _Optional[str] = ..., power_source: _Optional[str] = ..., duty: _Optional[_Union[NodeDuty, str]] = ..., duty_reason: _Optional[str] = ..., waits_for: _Optional[str] = ..., outside_uw: _Optional[int] = ..., memory_bytes: _Optional[int] = ..., free_memory_bytes: _Optional[int] = ..., gpus: _Optional[_Iterable[str]] = ..., free_gpus: _Optional[_Iterable[str]] = ..., features: _Optional[_Iterable[str]] = ..., memory_mechanism: _Optional[str] = ..., reservations: _Optional[_Iterable[str]] = ..., overstaying_job_ids: _Optional[_Iterable[str]] = ..., resident_job_ids: _Optional[_Iterable[str]] = ..., gpu_model: _Optional[str] = ..., gpu_access: _Optional[str] = ...) -> None: ...
+    launch_fault: str
+    def __init__(self, node_id: _Optional[str] = ..., address: _Optional[str] = ..., state: _Optional[_Union[NodeState, str]] = ..., message: _Optional[str] = ..., cpus: _Optional[str] = ..., free_cpus: _Optional[str] = ..., zones: _Optional[_Iterable[_Union[NodeZone, _Mapping]]] = ..., base_power_uw: _Optional[int] = ..., committed_uw: _Optional[int] = ..., measured_uw: _Optional[int] = ..., emulated: bool = ..., job_ids: _Optional[_Iterable[str]] = ..., mask_mechanism: _Optional[str] = ..., throttle_mechanism: _Optional[str] = ..., drift_count: _Optional[int] = ..., model: _Optional[_Union[_node_agent_pb2.FrequencyPowerModel, _Mapping]] = ..., residual: _Optional[_Iterable[_Union[Residual, _Mapping]]] = ..., sockets: _Optional[int] = ..., numa_nodes: _Optional[int] = ..., smt: _Optional[int] = ..., isolated_cpus: _Optional[str] = ..., offline_cpus: _Optional[str] = ..., power_source: _Optional[str] = ..., duty: _Optional[_Union[NodeDuty, str]] = ..., duty_reason: _Optional[str] = ..., waits_for: _Optional[str] = ..., outside_uw: _Optional[int] = ..., memory_bytes: _Optional[int] = ..., free_memory_bytes: _Optional[int] = ..., gpus: _Optional[_Iterable[str]] = ..., free_gpus: _Optional[_Iterable[str]] = ..., features: _Optional[_Iterable[str]] = ..., memory_mechanism: _Optional[str] = ..., reservations: _Optional[_Iterable[str]] = ..., overstaying_job_ids: _Optional[_Iterable[str]] = ..., resident_job_ids: _Optional[_Iterable[str]] = ..., gpu_model: _Optional[str] = ..., gpu_access: _Optional[str] = ..., launch_fault: _Optional[str] = ...) -> None: ...
 
 class ListNodesResponse(_message.Message):
     __slots__ = ("nodes",)
@@ -686,7 +793,7 @@ class GetPowerRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class Power(_message.Message):
-    __slots__ = ("budget_uw", "committed_uw", "measured_uw", "committed_uw_peak", "measured_uw_peak", "floor_uw", "pending_budget_uw", "pending_deadline_s", "energy_uj", "policy", "outside_uw", "outside_accepted_uw", "over_uw", "outside_node_ids", "unheard_node_ids", "levelled_jobs", "dram_beyond_uw", "gpu_beyond_uw", "gpus", "gpus_owned", "gpus_uw", "emulated_nodes", "known_nodes", "announced")
+    __slots__ = ("budget_uw", "committed_uw", "measured_uw", "committed_uw_peak", "measured_uw_peak", "floor_uw", "pending_budget_uw", "pending_deadline_s", "energy_uj", "policy", "outside_uw", "outside_accepted_uw", "over_uw", "over_reason", "outside_node_ids", "unheard_node_ids", "levelled_jobs", "dram_beyond_uw", "gpu_beyond_uw", "gpus", "gpus_owned", "gpus_uw", "emulated_nodes", "known_nodes", "announced", "configured_budget_uw", "planner", "due_jobs", "late_jobs", "due_so_far_eur", "due_to_come_eur")
     BUDGET_UW_FIELD_NUMBER: _ClassVar[int]
     COMMITTED_UW_FIELD_NUMBER: _ClassVar[int]
     MEASURED_UW_FIELD_NUMBER: _ClassVar[int]
@@ -700,6 +807,7 @@ class Power(_message.Message):
     OUTSIDE_UW_FIELD_NUMBER: _ClassVar[int]
     OUTSIDE_ACCEPTED_UW_FIELD_NUMBER: _ClassVar[int]
     OVER_UW_FIELD_NUMBER: _ClassVar[int]
+    OVER_REASON_FIELD_NUMBER: _ClassVar[int]
     OUTSIDE_NODE_IDS_FIELD_NUMBER: _ClassVar[int]
     UNHEARD_NODE_IDS_FIELD_NUMBER: _ClassVar[int]
     LEVELLED_JOBS_FIELD_NUMBER: _ClassVar[int]
@@ -711,6 +819,12 @@ class Power(_message.Message):
     EMULATED_NODES_FIELD_NUMBER: _ClassVar[int]
     KNOWN_NODES_FIELD_NUMBER: _ClassVar[int]
     ANNOUNCED_FIELD_NUMBER: _ClassVar[int]
+    CONFIGURED_BUDGET_UW_FIELD_NUMBER: _ClassVar[int]
+    PLANNER_FIELD_NUMBER: _ClassVar[int]
+    DUE_JOBS_FIELD_NUMBER: _ClassVar[int]
+    LATE_JOBS_FIELD_NUMBER: _ClassVar[int]
+    DUE_SO_FAR_EUR_FIELD_NUMBER: _ClassVar[int]
+    DUE_TO_COME_EUR_FIELD_NUMBER: _ClassVar[int]
     budget_uw: int
     committed_uw: int
     measured_uw: int
@@ -724,6 +838,7 @@ class Power(_message.Message):
     outside_uw: int
     outside_accepted_uw: int
     over_uw: int
+    over_reason: str
     outside_node_ids: _containers.RepeatedScalarFieldContainer[str]
     unheard_node_ids: _containers.RepeatedScalarFieldContainer[str]
     levelled_jobs: int
@@ -735,7 +850,47 @@ class Power(_message.Message):
     emulated_nodes: int
     known_nodes: int
     announced: _containers.RepeatedCompositeFieldContainer[AnnouncedBudget]
-    def __init__(self, budget_uw: _Optional[int] = ..., committed_uw: _Optional[int] = ..., measured_uw: _Optional[int] = ..., committed_uw_peak: _Optional[int] = ..., measured_uw_peak: _Optional[int] = ..., floor_uw: _Optional[int] = ..., pending_budget_uw: _Optional[int] = ..., pending_deadline_s: _Optional[float] = ..., energy_uj: _Optional[int] = ..., policy: _Optional[str] = ..., outside_uw: _Optional[int] = ..., outside_accepted_uw: _Optional[int] = ..., over_uw: _Optional[int] = ..., outside_node_ids: _Optional[_Iterable[str]] = ..., unheard_node_ids: _Optional[_Iterable[str]] = ..., levelled_jobs: _Optional[int] = ..., dram_beyond_uw: _Optional[int] = ..., gpu_beyond_uw: _Optional[int] = ..., gpus: _Optional[int] = ..., gpus_owned: _Optional[int] = ..., gpus_uw: _Optional[int] = ..., emulated_nodes: _Optional[int] = ..., known_nodes: _Optional[int] = ..., announced: _Optional[_Iterable[_Union[AnnouncedBudget, _Mapping]]] = ...) -> None: ...
+    configured_budget_uw: int
+    planner: str
+    due_jobs: int
+    late_jobs: int
+    due_so_far_eur: float
+    due_to_come_eur: float
+    def __init__(self, budget_uw: _Optional[int] = ..., committed_uw: _Optional[int] = ..., measured_uw: _Optional[int] = ..., committed_uw_peak: _Optional[int] = ..., measured_uw_peak: _Optional[int] = ..., floor_uw: _Optional[int] = ..., pending_budget_uw: _Optional[int] = ..., pending_deadline_s: _Optional[float] = ..., energy_uj: _Optional[int] = ..., policy: _Optional[str] = ..., outside_uw: _Optional[int] = ..., outside_accepted_uw: _Optional[int] = ..., over_uw: _Optional[int] = ..., over_reason: _Optional[str] = ..., outside_node_ids: _Optional[_Iterable[str]] = ..., unheard_node_ids: _Optional[_Iterable[str]] = ..., levelled_jobs: _Optional[int] = ..., dram_beyond_uw: _Optional[int] = ..., gpu_beyond_uw: _Optional[int] = ..., gpus: _Optional[int] = ..., gpus_owned: _Optional[int] = ..., gpus_uw: _Optional[int] = ..., emulated_nodes: _Optional[int] = ..., known_nodes: _Optional[int] = ..., announced: _Optional[_Iterable[_Union[AnnouncedBudget, _Mapping]]] = ..., configured_budget_uw: _Optional[int] = ..., planner: _Optional[str] = ..., due_jobs: _Optional[int] = ..., late_jobs: _Optional[int] = ..., due_so_far_eur: _Optional[float] = ..., due_to_come_eur: _Optional[float] = ...) -> None: ...
+
+class DueOutlook(_message.Message):
+    __slots__ = ("expected_end_at_s", "at_the_earliest", "late_s", "has_costs", "so_far_eur", "to_come_eur")
+    EXPECTED_END_AT_S_FIELD_NUMBER: _ClassVar[int]
+    AT_THE_EARLIEST_FIELD_NUMBER: _ClassVar[int]
+    LATE_S_FIELD_NUMBER: _ClassVar[int]
+    HAS_COSTS_FIELD_NUMBER: _ClassVar[int]
+    SO_FAR_EUR_FIELD_NUMBER: _ClassVar[int]
+    TO_COME_EUR_FIELD_NUMBER: _ClassVar[int]
+    expected_end_at_s: float
+    at_the_earliest: bool
+    late_s: float
+    has_costs: bool
+    so_far_eur: float
+    to_come_eur: float
+    def __init__(self, expected_end_at_s: _Optional[float] = ..., at_the_earliest: bool = ..., late_s: _Optional[float] = ..., has_costs: bool = ..., so_far_eur: _Optional[float] = ..., to_come_eur: _Optional[float] = ...) -> None: ...
+
+class Lending(_message.Message):
+    __slots__ = ("lender_job_id", "guest_job_id", "node_id", "cores", "until_s", "slowdown", "slowdown_limit")
+    LENDER_JOB_ID_FIELD_NUMBER: _ClassVar[int]
+    GUEST_JOB_ID_FIELD_NUMBER: _ClassVar[int]
+    NODE_ID_FIELD_NUMBER: _ClassVar[int]
+    CORES_FIELD_NUMBER: _ClassVar[int]
+    UNTIL_S_FIELD_NUMBER: _ClassVar[int]
+    SLOWDOWN_FIELD_NUMBER: _ClassVar[int]
+    SLOWDOWN_LIMIT_FIELD_NUMBER: _ClassVar[int]
+    lender_job_id: str
+    guest_job_id: str
+    node_id: str
+    cores: int
+    until_s: float
+    slowdown: float
+    slowdown_limit: float
+    def __init__(self, lender_job_id: _Optional[str] = ..., guest_job_id: _Optional[str] = ..., node_id: _Optional[str] = ..., cores: _Optional[int] = ..., until_s: _Optional[float] = ..., slowdown: _Optional[float] = ..., slowdown_limit: _Optional[float] = ...) -> None: ...
 
 class AnnouncedBudget(_message.Message):
     __slots__ = ("number", "at_s", "budget_uw", "from_s", "obstacle")
@@ -808,10 +963,14 @@ class ForgetNodeRequest(_message.Message):
     def __init__(self, node_id: _Optional[str] = ..., reason: _Optional[str] = ..., word: _Optional[_Union[ForgetWord, str]] = ...) -> None: ...
 
 class ForgetNodeResponse(_message.Message):
-    __slots__ = ("node",)
+    __slots__ = ("node", "last_power_uw", "last_heard_s")
     NODE_FIELD_NUMBER: _ClassVar[int]
+    LAST_POWER_UW_FIELD_NUMBER: _ClassVar[int]
+    LAST_HEARD_S_FIELD_NUMBER: _ClassVar[int]
     node: Node
-    def __init__(self, node: _Optional[_Union[Node, _Mapping]] = ...) -> None: ...
+    last_power_uw: int
+    last_heard_s: float
+    def __init__(self, node: _Optional[_Union[Node, _Mapping]] = ..., last_power_uw: _Optional[int] = ..., last_heard_s: _Optional[float] = ...) -> None: ...
 
 class SetBudgetRequest(_message.Message):
     __slots__ = ("budget_uw", "deadline_ns", "accept_outside")
@@ -896,6 +1055,24 @@ class ClusterView(_message.Message):
     jobs: _containers.RepeatedCompositeFieldContainer[Job]
     last_round: PlanningRound
     def __init__(self, time_s: _Optional[float] = ..., power: _Optional[_Union[Power, _Mapping]] = ..., nodes: _Optional[_Iterable[_Union[Node, _Mapping]]] = ..., jobs: _Optional[_Iterable[_Union[Job, _Mapping]]] = ..., last_round: _Optional[_Union[PlanningRound, _Mapping]] = ...) -> None: ...
+
+class ReloadRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class ReloadResponse(_message.Message):
+    __slots__ = ("changed", "needs_restart", "nodes", "queues", "policy")
+    CHANGED_FIELD_NUMBER: _ClassVar[int]
+    NEEDS_RESTART_FIELD_NUMBER: _ClassVar[int]
+    NODES_FIELD_NUMBER: _ClassVar[int]
+    QUEUES_FIELD_NUMBER: _ClassVar[int]
+    POLICY_FIELD_NUMBER: _ClassVar[int]
+    changed: _containers.RepeatedScalarFieldContainer[str]
+    needs_restart: _containers.RepeatedScalarFieldContainer[str]
+    nodes: int
+    queues: int
+    policy: str
+    def __init__(self, changed: _Optional[_Iterable[str]] = ..., needs_restart: _Optional[_Iterable[str]] = ..., nodes: _Optional[int] = ..., queues: _Optional[int] = ..., policy: _Optional[str] = ...) -> None: ...
 
 class ExplainRequest(_message.Message):
     __slots__ = ("job_id",)
@@ -1253,3 +1430,149 @@ class ListReservationsResponse(_message.Message):
     RESERVATIONS_FIELD_NUMBER: _ClassVar[int]
     reservations: _containers.RepeatedCompositeFieldContainer[Reservation]
     def __init__(self, reservations: _Optional[_Iterable[_Union[Reservation, _Mapping]]] = ...) -> None: ...
+
+class ListHistoryRequest(_message.Message):
+    __slots__ = ("since_s", "until_s", "user", "app", "states", "mine", "limit", "sort", "ascending", "job_ids")
+    SINCE_S_FIELD_NUMBER: _ClassVar[int]
+    UNTIL_S_FIELD_NUMBER: _ClassVar[int]
+    USER_FIELD_NUMBER: _ClassVar[int]
+    APP_FIELD_NUMBER: _ClassVar[int]
+    STATES_FIELD_NUMBER: _ClassVar[int]
+    MINE_FIELD_NUMBER: _ClassVar[int]
+    LIMIT_FIELD_NUMBER: _ClassVar[int]
+    SORT_FIELD_NUMBER: _ClassVar[int]
+    ASCENDING_FIELD_NUMBER: _ClassVar[int]
+    JOB_IDS_FIELD_NUMBER: _ClassVar[int]
+    since_s: float
+    until_s: float
+    user: str
+    app: str
+    states: _containers.RepeatedScalarFieldContainer[JobState]
+    mine: bool
+    limit: int
+    sort: str
+    ascending: bool
+    job_ids: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, since_s: _Optional[float] = ..., until_s: _Optional[float] = ..., user: _Optional[str] = ..., app: _Optional[str] = ..., states: _Optional[_Iterable[_Union[JobState, str]]] = ..., mine: bool = ..., limit: _Optional[int] = ..., sort: _Optional[str] = ..., ascending: bool = ..., job_ids: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class HistoryAttempt(_message.Message):
+    __slots__ = ("number", "started_at_s", "ended_at_s", "nodes", "core_s", "energy_j", "why")
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
+    STARTED_AT_S_FIELD_NUMBER: _ClassVar[int]
+    ENDED_AT_S_FIELD_NUMBER: _ClassVar[int]
+    NODES_FIELD_NUMBER: _ClassVar[int]
+    CORE_S_FIELD_NUMBER: _ClassVar[int]
+    ENERGY_J_FIELD_NUMBER: _ClassVar[int]
+    WHY_FIELD_NUMBER: _ClassVar[int]
+    number: int
+    started_at_s: float
+    ended_at_s: float
+    nodes: int
+    core_s: float
+    energy_j: float
+    why: str
+    def __init__(self, number: _Optional[int] = ..., started_at_s: _Optional[float] = ..., ended_at_s: _Optional[float] = ..., nodes: _Optional[int] = ..., core_s: _Optional[float] = ..., energy_j: _Optional[float] = ..., why: _Optional[str] = ...) -> None: ...
+
+class HistoryJob(_message.Message):
+    __slots__ = ("job_id", "access", "user", "uid", "name", "app", "queue", "state", "exit_code", "submitted_at_s", "started_at_s", "ended_at_s", "nodes", "node_list", "core_s", "energy_j", "idle_energy_j", "gpu_energy_j", "mean_cap_w", "residual_s", "attempts", "earlier", "size_min", "size_max", "unit", "policy")
+    JOB_ID_FIELD_NUMBER: _ClassVar[int]
+    ACCESS_FIELD_NUMBER: _ClassVar[int]
+    USER_FIELD_NUMBER: _ClassVar[int]
+    UID_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    APP_FIELD_NUMBER: _ClassVar[int]
+    QUEUE_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    EXIT_CODE_FIELD_NUMBER: _ClassVar[int]
+    SUBMITTED_AT_S_FIELD_NUMBER: _ClassVar[int]
+    STARTED_AT_S_FIELD_NUMBER: _ClassVar[int]
+    ENDED_AT_S_FIELD_NUMBER: _ClassVar[int]
+    NODES_FIELD_NUMBER: _ClassVar[int]
+    NODE_LIST_FIELD_NUMBER: _ClassVar[int]
+    CORE_S_FIELD_NUMBER: _ClassVar[int]
+    ENERGY_J_FIELD_NUMBER: _ClassVar[int]
+    IDLE_ENERGY_J_FIELD_NUMBER: _ClassVar[int]
+    GPU_ENERGY_J_FIELD_NUMBER: _ClassVar[int]
+    MEAN_CAP_W_FIELD_NUMBER: _ClassVar[int]
+    RESIDUAL_S_FIELD_NUMBER: _ClassVar[int]
+    ATTEMPTS_FIELD_NUMBER: _ClassVar[int]
+    EARLIER_FIELD_NUMBER: _ClassVar[int]
+    SIZE_MIN_FIELD_NUMBER: _ClassVar[int]
+    SIZE_MAX_FIELD_NUMBER: _ClassVar[int]
+    UNIT_FIELD_NUMBER: _ClassVar[int]
+    POLICY_FIELD_NUMBER: _ClassVar[int]
+    job_id: str
+    access: JobAccess
+    user: str
+    uid: int
+    name: str
+    app: str
+    queue: str
+    state: JobState
+    exit_code: int
+    submitted_at_s: float
+    started_at_s: float
+    ended_at_s: float
+    nodes: int
+    node_list: str
+    core_s: float
+    energy_j: float
+    idle_energy_j: float
+    gpu_energy_j: float
+    mean_cap_w: float
+    residual_s: float
+    attempts: int
+    earlier: _containers.RepeatedCompositeFieldContainer[HistoryAttempt]
+    size_min: int
+    size_max: int
+    unit: SizeUnit
+    policy: str
+    def __init__(self, job_id: _Optional[str] = ..., access: _Optional[_Union[JobAccess, str]] = ..., user: _Optional[str] = ..., uid: _Optional[int] = ..., name: _Optional[str] = ..., app: _Optional[str] = ..., queue: _Optional[str] = ..., state: _Optional[_Union[JobState, str]] = ..., exit_code: _Optional[int] = ..., submitted_at_s: _Optional[float] = ..., started_at_s: _Optional[float] = ..., ended_at_s: _Optional[float] = ..., nodes: _Optional[int] = ..., node_list: _Optional[str] = ..., core_s: _Optional[float] = ..., energy_j: _Optional[float] = ..., idle_energy_j: _Optional[float] = ..., gpu_energy_j: _Optional[float] = ..., mean_cap_w: _Optional[float] = ..., residual_s: _Optional[float] = ..., attempts: _Optional[int] = ..., earlier: _Optional[_Iterable[_Union[HistoryAttempt, _Mapping]]] = ..., size_min: _Optional[int] = ..., size_max: _Optional[int] = ..., unit: _Optional[_Union[SizeUnit, str]] = ..., policy: _Optional[str] = ...) -> None: ...
+
+class ListHistoryResponse(_message.Message):
+    __slots__ = ("jobs", "more")
+    JOBS_FIELD_NUMBER: _ClassVar[int]
+    MORE_FIELD_NUMBER: _ClassVar[int]
+    jobs: _containers.RepeatedCompositeFieldContainer[HistoryJob]
+    more: bool
+    def __init__(self, jobs: _Optional[_Iterable[_Union[HistoryJob, _Mapping]]] = ..., more: bool = ...) -> None: ...
+
+class GetReportRequest(_message.Message):
+    __slots__ = ("by", "first_day", "last_day", "user")
+    BY_FIELD_NUMBER: _ClassVar[int]
+    FIRST_DAY_FIELD_NUMBER: _ClassVar[int]
+    LAST_DAY_FIELD_NUMBER: _ClassVar[int]
+    USER_FIELD_NUMBER: _ClassVar[int]
+    by: str
+    first_day: int
+    last_day: int
+    user: str
+    def __init__(self, by: _Optional[str] = ..., first_day: _Optional[int] = ..., last_day: _Optional[int] = ..., user: _Optional[str] = ...) -> None: ...
+
+class ReportRow(_message.Message):
+    __slots__ = ("key", "jobs", "failures", "core_h", "energy_kwh", "mean_cap_w", "residual_h")
+    KEY_FIELD_NUMBER: _ClassVar[int]
+    JOBS_FIELD_NUMBER: _ClassVar[int]
+    FAILURES_FIELD_NUMBER: _ClassVar[int]
+    CORE_H_FIELD_NUMBER: _ClassVar[int]
+    ENERGY_KWH_FIELD_NUMBER: _ClassVar[int]
+    MEAN_CAP_W_FIELD_NUMBER: _ClassVar[int]
+    RESIDUAL_H_FIELD_NUMBER: _ClassVar[int]
+    key: str
+    jobs: int
+    failures: int
+    core_h: float
+    energy_kwh: float
+    mean_cap_w: float
+    residual_h: float
+    def __init__(self, key: _Optional[str] = ..., jobs: _Optional[int] = ..., failures: _Optional[int] = ..., core_h: _Optional[float] = ..., energy_kwh: _Optional[float] = ..., mean_cap_w: _Optional[float] = ..., residual_h: _Optional[float] = ...) -> None: ...
+
+class GetReportResponse(_message.Message):
+    __slots__ = ("rows", "total", "own_only")
+    ROWS_FIELD_NUMBER: _ClassVar[int]
+    TOTAL_FIELD_NUMBER: _ClassVar[int]
+    OWN_ONLY_FIELD_NUMBER: _ClassVar[int]
+    rows: _containers.RepeatedCompositeFieldContainer[ReportRow]
+    total: ReportRow
+    own_only: bool
+    def __init__(self, rows: _Optional[_Iterable[_Union[ReportRow, _Mapping]]] = ..., total: _Optional[_Union[ReportRow, _Mapping]] = ..., own_only: bool = ...) -> None: ...

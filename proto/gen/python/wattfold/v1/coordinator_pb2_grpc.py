@@ -74,6 +74,16 @@ class CoordinatorStub(object):
                 request_serializer=wattfold_dot_v1_dot_coordinator__pb2.ResizeJobRequest.SerializeToString,
                 response_deserializer=wattfold_dot_v1_dot_coordinator__pb2.ResizeJobResponse.FromString,
                 _registered_method=True)
+        self.SignalJob = channel.unary_unary(
+                '/wattfold.v1.Coordinator/SignalJob',
+                request_serializer=wattfold_dot_v1_dot_coordinator__pb2.SignalJobRequest.SerializeToString,
+                response_deserializer=wattfold_dot_v1_dot_coordinator__pb2.SignalJobResponse.FromString,
+                _registered_method=True)
+        self.ModifyJob = channel.unary_unary(
+                '/wattfold.v1.Coordinator/ModifyJob',
+                request_serializer=wattfold_dot_v1_dot_coordinator__pb2.ModifyJobRequest.SerializeToString,
+                response_deserializer=wattfold_dot_v1_dot_coordinator__pb2.ModifyJobResponse.FromString,
+                _registered_method=True)
         self.ListJobs = channel.unary_unary(
                 '/wattfold.v1.Coordinator/ListJobs',
                 request_serializer=wattfold_dot_v1_dot_coordinator__pb2.ListJobsRequest.SerializeToString,
@@ -129,6 +139,11 @@ class CoordinatorStub(object):
                 request_serializer=wattfold_dot_v1_dot_coordinator__pb2.CancelBudgetRequest.SerializeToString,
                 response_deserializer=wattfold_dot_v1_dot_coordinator__pb2.CancelBudgetResponse.FromString,
                 _registered_method=True)
+        self.Reload = channel.unary_unary(
+                '/wattfold.v1.Coordinator/Reload',
+                request_serializer=wattfold_dot_v1_dot_coordinator__pb2.ReloadRequest.SerializeToString,
+                response_deserializer=wattfold_dot_v1_dot_coordinator__pb2.ReloadResponse.FromString,
+                _registered_method=True)
         self.Explain = channel.unary_unary(
                 '/wattfold.v1.Coordinator/Explain',
                 request_serializer=wattfold_dot_v1_dot_coordinator__pb2.ExplainRequest.SerializeToString,
@@ -179,6 +194,16 @@ class CoordinatorStub(object):
                 request_serializer=wattfold_dot_v1_dot_coordinator__pb2.ListReservationsRequest.SerializeToString,
                 response_deserializer=wattfold_dot_v1_dot_coordinator__pb2.ListReservationsResponse.FromString,
                 _registered_method=True)
+        self.ListHistory = channel.unary_unary(
+                '/wattfold.v1.Coordinator/ListHistory',
+                request_serializer=wattfold_dot_v1_dot_coordinator__pb2.ListHistoryRequest.SerializeToString,
+                response_deserializer=wattfold_dot_v1_dot_coordinator__pb2.ListHistoryResponse.FromString,
+                _registered_method=True)
+        self.GetReport = channel.unary_unary(
+                '/wattfold.v1.Coordinator/GetReport',
+                request_serializer=wattfold_dot_v1_dot_coordinator__pb2.GetReportRequest.SerializeToString,
+                response_deserializer=wattfold_dot_v1_dot_coordinator__pb2.GetReportResponse.FromString,
+                _registered_method=True)
 
 
 class CoordinatorServicer(object):
@@ -209,15 +234,15 @@ class CoordinatorServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def Requeue(self, request, context):
-        """Ends the attempt of a running job, after a signal and time to write a snapshot, and puts the job back
-        into the queue at its old place. To its account and to operators only, as the next two.
+        """Ends the attempt of a running job, after a signal and time to write a snapshot, and requeues the job at its old
+        place. Only for the account of the job and operators, as are the next two calls.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def SuspendJob(self, request, context):
-        """Stops the processes of a running job; its cores and its power stay its own.
+        """Stops the processes of a running job; it keeps its cores and its power.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -230,7 +255,22 @@ class CoordinatorServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def ResizeJob(self, request, context):
-        """Gives a job one size, to be kept until it is given another one or given back to the policy.
+        """Sets the size of a job. It stays fixed until the next call, which may return the choice to the policy.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def SignalJob(self, request, context):
+        """Sends a signal to the processes of a running job. Only for the account of the job and operators, as is the next
+        call.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ModifyJob(self, request, context):
+        """Changes values of the submission of a job that has not ended.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -243,7 +283,7 @@ class CoordinatorServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def Watch(self, request, context):
-        """The whole picture now, then again whenever it changed (at most once an interval).
+        """The full state of the cluster now, and again after changes (at most once per interval).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -262,8 +302,8 @@ class CoordinatorServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def DrainNode(self, request, context):
-        """Orders of an operator about a node. Each is on disk when it is answered; how far it has come is in
-        the duty of the node.
+        """Orders of an operator about a node. Each is on disk before it is answered; the duty of the node shows its
+        progress.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -294,8 +334,8 @@ class CoordinatorServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def AnnounceBudget(self, request, context):
-        """A budget from a time to come on. A call of its own: who does not know of the time would take it
-        for a change now.
+        """Sets a budget that starts at a future time. This is a separate call because a coordinator that does not know the
+        time field would change the budget at once.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -303,6 +343,13 @@ class CoordinatorServicer(object):
 
     def CancelBudget(self, request, context):
         """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Reload(self, request, context):
+        """Read the configuration again: nodes, queues, the policy and its settings. Jobs and leases stay as they are.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
@@ -332,28 +379,28 @@ class CoordinatorServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def GetEnvironment(self, request, context):
-        """To the account a job belongs to and to operators only, and only until the job has been started.
+        """Only for the account of the job and operators, and only until the job has been started.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListAudit(self, request, context):
-        """Who asked what; operators see all, others what they asked themselves.
+        """Audit log. Operators see all requests, other users only their own.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListQueues(self, request, context):
-        """The queues of the configuration; none where every job is treated alike.
+        """The queues of the configuration; empty if all jobs are treated the same.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Reserve(self, request, context):
-        """Keeps nodes for some jobs, or for none. To operators only, as the next one.
+        """Reserves nodes for some jobs, or for maintenance. Only for operators, as is the next call.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -366,7 +413,21 @@ class CoordinatorServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def ListReservations(self, request, context):
-        """Those that are not over.
+        """Reservations that have not ended.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListHistory(self, request, context):
+        """Ended jobs, from the history file. Users get only the public fields of jobs of other accounts.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetReport(self, request, context):
+        """Sums over ended jobs: over all jobs for operators, over their own jobs for other accounts.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -414,6 +475,16 @@ def add_CoordinatorServicer_to_server(servicer, server):
                     servicer.ResizeJob,
                     request_deserializer=wattfold_dot_v1_dot_coordinator__pb2.ResizeJobRequest.FromString,
                     response_serializer=wattfold_dot_v1_dot_coordinator__pb2.ResizeJobResponse.SerializeToString,
+            ),
+            'SignalJob': grpc.unary_unary_rpc_method_handler(
+                    servicer.SignalJob,
+                    request_deserializer=wattfold_dot_v1_dot_coordinator__pb2.SignalJobRequest.FromString,
+                    response_serializer=wattfold_dot_v1_dot_coordinator__pb2.SignalJobResponse.SerializeToString,
+            ),
+            'ModifyJob': grpc.unary_unary_rpc_method_handler(
+                    servicer.ModifyJob,
+                    request_deserializer=wattfold_dot_v1_dot_coordinator__pb2.ModifyJobRequest.FromString,
+                    response_serializer=wattfold_dot_v1_dot_coordinator__pb2.ModifyJobResponse.SerializeToString,
             ),
             'ListJobs': grpc.unary_unary_rpc_method_handler(
                     servicer.ListJobs,
@@ -470,6 +541,11 @@ def add_CoordinatorServicer_to_server(servicer, server):
                     request_deserializer=wattfold_dot_v1_dot_coordinator__pb2.CancelBudgetRequest.FromString,
                     response_serializer=wattfold_dot_v1_dot_coordinator__pb2.CancelBudgetResponse.SerializeToString,
             ),
+            'Reload': grpc.unary_unary_rpc_method_handler(
+                    servicer.Reload,
+                    request_deserializer=wattfold_dot_v1_dot_coordinator__pb2.ReloadRequest.FromString,
+                    response_serializer=wattfold_dot_v1_dot_coordinator__pb2.ReloadResponse.SerializeToString,
+            ),
             'Explain': grpc.unary_unary_rpc_method_handler(
                     servicer.Explain,
                     request_deserializer=wattfold_dot_v1_dot_coordinator__pb2.ExplainRequest.FromString,
@@ -519,6 +595,16 @@ def add_CoordinatorServicer_to_server(servicer, server):
                     servicer.ListReservations,
                     request_deserializer=wattfold_dot_v1_dot_coordinator__pb2.ListReservationsRequest.FromString,
                     response_serializer=wattfold_dot_v1_dot_coordinator__pb2.ListReservationsResponse.SerializeToString,
+            ),
+            'ListHistory': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListHistory,
+                    request_deserializer=wattfold_dot_v1_dot_coordinator__pb2.ListHistoryRequest.FromString,
+                    response_serializer=wattfold_dot_v1_dot_coordinator__pb2.ListHistoryResponse.SerializeToString,
+            ),
+            'GetReport': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetReport,
+                    request_deserializer=wattfold_dot_v1_dot_coordinator__pb2.GetReportRequest.FromString,
+                    response_serializer=wattfold_dot_v1_dot_coordinator__pb2.GetReportResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -737,6 +823,60 @@ class Coordinator(object):
             '/wattfold.v1.Coordinator/ResizeJob',
             wattfold_dot_v1_dot_coordinator__pb2.ResizeJobRequest.SerializeToString,
             wattfold_dot_v1_dot_coordinator__pb2.ResizeJobResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def SignalJob(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/wattfold.v1.Coordinator/SignalJob',
+            wattfold_dot_v1_dot_coordinator__pb2.SignalJobRequest.SerializeToString,
+            wattfold_dot_v1_dot_coordinator__pb2.SignalJobResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ModifyJob(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/wattfold.v1.Coordinator/ModifyJob',
+            wattfold_dot_v1_dot_coordinator__pb2.ModifyJobRequest.SerializeToString,
+            wattfold_dot_v1_dot_coordinator__pb2.ModifyJobResponse.FromString,
             options,
             channel_credentials,
             insecure,
@@ -1045,6 +1185,33 @@ class Coordinator(object):
             _registered_method=True)
 
     @staticmethod
+    def Reload(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/wattfold.v1.Coordinator/Reload',
+            wattfold_dot_v1_dot_coordinator__pb2.ReloadRequest.SerializeToString,
+            wattfold_dot_v1_dot_coordinator__pb2.ReloadResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
     def Explain(request,
             target,
             options=(),
@@ -1304,6 +1471,60 @@ class Coordinator(object):
             '/wattfold.v1.Coordinator/ListReservations',
             wattfold_dot_v1_dot_coordinator__pb2.ListReservationsRequest.SerializeToString,
             wattfold_dot_v1_dot_coordinator__pb2.ListReservationsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListHistory(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/wattfold.v1.Coordinator/ListHistory',
+            wattfold_dot_v1_dot_coordinator__pb2.ListHistoryRequest.SerializeToString,
+            wattfold_dot_v1_dot_coordinator__pb2.ListHistoryResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetReport(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/wattfold.v1.Coordinator/GetReport',
+            wattfold_dot_v1_dot_coordinator__pb2.GetReportRequest.SerializeToString,
+            wattfold_dot_v1_dot_coordinator__pb2.GetReportResponse.FromString,
             options,
             channel_credentials,
             insecure,

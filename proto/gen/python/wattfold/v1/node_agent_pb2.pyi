@@ -118,8 +118,10 @@ SAVING_UNSAVED: Saving
 SAVING_KILLED: Saving
 
 class GetInventoryRequest(_message.Message):
-    __slots__ = ()
-    def __init__(self) -> None: ...
+    __slots__ = ("header",)
+    HEADER_FIELD_NUMBER: _ClassVar[int]
+    header: _common_pb2.CommandHeader
+    def __init__(self, header: _Optional[_Union[_common_pb2.CommandHeader, _Mapping]] = ...) -> None: ...
 
 class PowerZone(_message.Message):
     __slots__ = ("name", "kind", "cap_uw_min", "cap_uw_max", "floor_uw", "cap_uw", "window_ns", "can_cap", "can_measure", "reason", "not_held_uw", "original_uw")
@@ -178,7 +180,7 @@ class Cpu(_message.Message):
     def __init__(self, cpu: _Optional[int] = ..., core: _Optional[int] = ..., package: _Optional[int] = ..., numa_node: _Optional[int] = ..., siblings: _Optional[str] = ...) -> None: ...
 
 class Inventory(_message.Message):
-    __slots__ = ("node_id", "hostname", "boot_id", "agent_version", "agent_instance", "cpus", "topology", "memory_bytes", "zones", "base_power_uw", "emulated", "model", "mask_mechanism", "throttle_mechanism", "epoch", "lease_remaining_ns", "isolated_cpus", "offline_cpus", "steps_address", "left", "gpus", "features", "memory_mechanism", "gpu_model", "gpu_access")
+    __slots__ = ("node_id", "hostname", "boot_id", "agent_version", "agent_instance", "cpus", "topology", "memory_bytes", "zones", "base_power_uw", "emulated", "model", "mask_mechanism", "throttle_mechanism", "epoch", "coordinator_id", "journal_number", "lease_remaining_ns", "isolated_cpus", "offline_cpus", "steps_address", "left", "gpus", "features", "memory_mechanism", "gpu_model", "gpu_access", "launch_fault")
     NODE_ID_FIELD_NUMBER: _ClassVar[int]
     HOSTNAME_FIELD_NUMBER: _ClassVar[int]
     BOOT_ID_FIELD_NUMBER: _ClassVar[int]
@@ -194,6 +196,8 @@ class Inventory(_message.Message):
     MASK_MECHANISM_FIELD_NUMBER: _ClassVar[int]
     THROTTLE_MECHANISM_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
+    COORDINATOR_ID_FIELD_NUMBER: _ClassVar[int]
+    JOURNAL_NUMBER_FIELD_NUMBER: _ClassVar[int]
     LEASE_REMAINING_NS_FIELD_NUMBER: _ClassVar[int]
     ISOLATED_CPUS_FIELD_NUMBER: _ClassVar[int]
     OFFLINE_CPUS_FIELD_NUMBER: _ClassVar[int]
@@ -204,6 +208,7 @@ class Inventory(_message.Message):
     MEMORY_MECHANISM_FIELD_NUMBER: _ClassVar[int]
     GPU_MODEL_FIELD_NUMBER: _ClassVar[int]
     GPU_ACCESS_FIELD_NUMBER: _ClassVar[int]
+    LAUNCH_FAULT_FIELD_NUMBER: _ClassVar[int]
     node_id: str
     hostname: str
     boot_id: str
@@ -219,6 +224,8 @@ class Inventory(_message.Message):
     mask_mechanism: MaskMechanism
     throttle_mechanism: ThrottleMechanism
     epoch: int
+    coordinator_id: str
+    journal_number: int
     lease_remaining_ns: int
     isolated_cpus: str
     offline_cpus: str
@@ -229,7 +236,8 @@ class Inventory(_message.Message):
     memory_mechanism: MemoryMechanism
     gpu_model: str
     gpu_access: GpuAccess
-    def __init__(self, node_id: _Optional[str] = ..., hostname: _Optional[str] = ..., boot_id: _Optional[str] = ..., agent_version: _Optional[str] = ..., agent_instance: _Optional[str] = ..., cpus: _Optional[str] = ..., topology: _Optional[_Iterable[_Union[Cpu, _Mapping]]] = ..., memory_bytes: _Optional[int] = ..., zones: _Optional[_Iterable[_Union[PowerZone, _Mapping]]] = ..., base_power_uw: _Optional[int] = ..., emulated: bool = ..., model: _Optional[_Union[FrequencyPowerModel, _Mapping]] = ..., mask_mechanism: _Optional[_Union[MaskMechanism, str]] = ..., throttle_mechanism: _Optional[_Union[ThrottleMechanism, str]] = ..., epoch: _Optional[int] = ..., lease_remaining_ns: _Optional[int] = ..., isolated_cpus: _Optional[str] = ..., offline_cpus: _Optional[str] = ..., steps_address: _Optional[str] = ..., left: bool = ..., gpus: _Optional[_Iterable[str]] = ..., features: _Optional[_Iterable[str]] = ..., memory_mechanism: _Optional[_Union[MemoryMechanism, str]] = ..., gpu_model: _Optional[str] = ..., gpu_access: _Optional[_Union[GpuAccess, str]] = ...) -> None: ...
+    launch_fault: str
+    def __init__(self, node_id: _Optional[str] = ..., hostname: _Optional[str] = ..., boot_id: _Optional[str] = ..., agent_version: _Optional[str] = ..., agent_instance: _Optional[str] = ..., cpus: _Optional[str] = ..., topology: _Optional[_Iterable[_Union[Cpu, _Mapping]]] = ..., memory_bytes: _Optional[int] = ..., zones: _Optional[_Iterable[_Union[PowerZone, _Mapping]]] = ..., base_power_uw: _Optional[int] = ..., emulated: bool = ..., model: _Optional[_Union[FrequencyPowerModel, _Mapping]] = ..., mask_mechanism: _Optional[_Union[MaskMechanism, str]] = ..., throttle_mechanism: _Optional[_Union[ThrottleMechanism, str]] = ..., epoch: _Optional[int] = ..., coordinator_id: _Optional[str] = ..., journal_number: _Optional[int] = ..., lease_remaining_ns: _Optional[int] = ..., isolated_cpus: _Optional[str] = ..., offline_cpus: _Optional[str] = ..., steps_address: _Optional[str] = ..., left: bool = ..., gpus: _Optional[_Iterable[str]] = ..., features: _Optional[_Iterable[str]] = ..., memory_mechanism: _Optional[_Union[MemoryMechanism, str]] = ..., gpu_model: _Optional[str] = ..., gpu_access: _Optional[_Union[GpuAccess, str]] = ..., launch_fault: _Optional[str] = ...) -> None: ...
 
 class StreamTelemetryRequest(_message.Message):
     __slots__ = ("interval_ns",)
@@ -376,7 +384,7 @@ class NodePower(_message.Message):
     def __init__(self, source: _Optional[_Union[NodePower.Source, str]] = ..., power_uw: _Optional[int] = ..., energy_uj: _Optional[int] = ...) -> None: ...
 
 class Telemetry(_message.Message):
-    __slots__ = ("node_id", "uptime_ns", "interval_ns", "zones", "jobs", "ended", "lease_remaining_ns", "at_floor", "drift_count", "node_power", "not_held_count")
+    __slots__ = ("node_id", "uptime_ns", "interval_ns", "zones", "jobs", "ended", "lease_remaining_ns", "at_floor", "drift_count", "node_power", "not_held_count", "launch_fault")
     NODE_ID_FIELD_NUMBER: _ClassVar[int]
     UPTIME_NS_FIELD_NUMBER: _ClassVar[int]
     INTERVAL_NS_FIELD_NUMBER: _ClassVar[int]
@@ -388,6 +396,7 @@ class Telemetry(_message.Message):
     DRIFT_COUNT_FIELD_NUMBER: _ClassVar[int]
     NODE_POWER_FIELD_NUMBER: _ClassVar[int]
     NOT_HELD_COUNT_FIELD_NUMBER: _ClassVar[int]
+    LAUNCH_FAULT_FIELD_NUMBER: _ClassVar[int]
     node_id: str
     uptime_ns: int
     interval_ns: int
@@ -399,7 +408,8 @@ class Telemetry(_message.Message):
     drift_count: int
     node_power: NodePower
     not_held_count: int
-    def __init__(self, node_id: _Optional[str] = ..., uptime_ns: _Optional[int] = ..., interval_ns: _Optional[int] = ..., zones: _Optional[_Iterable[_Union[ZonePower, _Mapping]]] = ..., jobs: _Optional[_Iterable[_Union[JobUsage, _Mapping]]] = ..., ended: _Optional[_Iterable[_Union[ProcessInfo, _Mapping]]] = ..., lease_remaining_ns: _Optional[int] = ..., at_floor: bool = ..., drift_count: _Optional[int] = ..., node_power: _Optional[_Union[NodePower, _Mapping]] = ..., not_held_count: _Optional[int] = ...) -> None: ...
+    launch_fault: str
+    def __init__(self, node_id: _Optional[str] = ..., uptime_ns: _Optional[int] = ..., interval_ns: _Optional[int] = ..., zones: _Optional[_Iterable[_Union[ZonePower, _Mapping]]] = ..., jobs: _Optional[_Iterable[_Union[JobUsage, _Mapping]]] = ..., ended: _Optional[_Iterable[_Union[ProcessInfo, _Mapping]]] = ..., lease_remaining_ns: _Optional[int] = ..., at_floor: bool = ..., drift_count: _Optional[int] = ..., node_power: _Optional[_Union[NodePower, _Mapping]] = ..., not_held_count: _Optional[int] = ..., launch_fault: _Optional[str] = ...) -> None: ...
 
 class ZoneCap(_message.Message):
     __slots__ = ("name", "cap_uw")
@@ -605,16 +615,20 @@ class LaunchResponse(_message.Message):
     def __init__(self, pid: _Optional[int] = ..., already_running: bool = ...) -> None: ...
 
 class SignalRequest(_message.Message):
-    __slots__ = ("header", "job_id", "signal", "grace_ns")
+    __slots__ = ("header", "job_id", "signal", "grace_ns", "attempt", "deliver_only")
     HEADER_FIELD_NUMBER: _ClassVar[int]
     JOB_ID_FIELD_NUMBER: _ClassVar[int]
     SIGNAL_FIELD_NUMBER: _ClassVar[int]
     GRACE_NS_FIELD_NUMBER: _ClassVar[int]
+    ATTEMPT_FIELD_NUMBER: _ClassVar[int]
+    DELIVER_ONLY_FIELD_NUMBER: _ClassVar[int]
     header: _common_pb2.CommandHeader
     job_id: str
     signal: int
     grace_ns: int
-    def __init__(self, header: _Optional[_Union[_common_pb2.CommandHeader, _Mapping]] = ..., job_id: _Optional[str] = ..., signal: _Optional[int] = ..., grace_ns: _Optional[int] = ...) -> None: ...
+    attempt: int
+    deliver_only: bool
+    def __init__(self, header: _Optional[_Union[_common_pb2.CommandHeader, _Mapping]] = ..., job_id: _Optional[str] = ..., signal: _Optional[int] = ..., grace_ns: _Optional[int] = ..., attempt: _Optional[int] = ..., deliver_only: bool = ...) -> None: ...
 
 class SignalResponse(_message.Message):
     __slots__ = ("found",)
@@ -663,7 +677,7 @@ class SuspendResponse(_message.Message):
     def __init__(self, found: bool = ...) -> None: ...
 
 class ProcessInfo(_message.Message):
-    __slots__ = ("job_id", "pid", "state", "exit_code", "signal", "cpus", "elapsed_ns", "cpu_ns", "energy_uj", "message", "mode", "residual_cpu_ns", "core_ns", "idle_energy_uj", "processes_left", "attempt", "suspended", "saving", "resident", "epochs_saved", "epochs_timed", "epoch_mean_ns", "snapshot_bytes", "gpu_energy_uj")
+    __slots__ = ("job_id", "pid", "state", "exit_code", "signal", "cpus", "elapsed_ns", "cpu_ns", "energy_uj", "message", "mode", "residual_cpu_ns", "core_ns", "idle_energy_uj", "processes_left", "attempt", "suspended", "saving", "resident", "epochs_saved", "epochs_timed", "epoch_mean_ns", "snapshot_bytes", "gpu_energy_uj", "command_digest")
     JOB_ID_FIELD_NUMBER: _ClassVar[int]
     PID_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
@@ -688,6 +702,7 @@ class ProcessInfo(_message.Message):
     EPOCH_MEAN_NS_FIELD_NUMBER: _ClassVar[int]
     SNAPSHOT_BYTES_FIELD_NUMBER: _ClassVar[int]
     GPU_ENERGY_UJ_FIELD_NUMBER: _ClassVar[int]
+    COMMAND_DIGEST_FIELD_NUMBER: _ClassVar[int]
     job_id: str
     pid: int
     state: ProcessState
@@ -712,7 +727,8 @@ class ProcessInfo(_message.Message):
     epoch_mean_ns: int
     snapshot_bytes: int
     gpu_energy_uj: int
-    def __init__(self, job_id: _Optional[str] = ..., pid: _Optional[int] = ..., state: _Optional[_Union[ProcessState, str]] = ..., exit_code: _Optional[int] = ..., signal: _Optional[int] = ..., cpus: _Optional[str] = ..., elapsed_ns: _Optional[int] = ..., cpu_ns: _Optional[int] = ..., energy_uj: _Optional[int] = ..., message: _Optional[str] = ..., mode: _Optional[_Union[_common_pb2.ResizeMode, str]] = ..., residual_cpu_ns: _Optional[int] = ..., core_ns: _Optional[int] = ..., idle_energy_uj: _Optional[int] = ..., processes_left: _Optional[int] = ..., attempt: _Optional[int] = ..., suspended: bool = ..., saving: _Optional[_Union[Saving, str]] = ..., resident: bool = ..., epochs_saved: _Optional[int] = ..., epochs_timed: _Optional[int] = ..., epoch_mean_ns: _Optional[int] = ..., snapshot_bytes: _Optional[int] = ..., gpu_energy_uj: _Optional[int] = ...) -> None: ...
+    command_digest: str
+    def __init__(self, job_id: _Optional[str] = ..., pid: _Optional[int] = ..., state: _Optional[_Union[ProcessState, str]] = ..., exit_code: _Optional[int] = ..., signal: _Optional[int] = ..., cpus: _Optional[str] = ..., elapsed_ns: _Optional[int] = ..., cpu_ns: _Optional[int] = ..., energy_uj: _Optional[int] = ..., message: _Optional[str] = ..., mode: _Optional[_Union[_common_pb2.ResizeMode, str]] = ..., residual_cpu_ns: _Optional[int] = ..., core_ns: _Optional[int] = ..., idle_energy_uj: _Optional[int] = ..., processes_left: _Optional[int] = ..., attempt: _Optional[int] = ..., suspended: bool = ..., saving: _Optional[_Union[Saving, str]] = ..., resident: bool = ..., epochs_saved: _Optional[int] = ..., epochs_timed: _Optional[int] = ..., epoch_mean_ns: _Optional[int] = ..., snapshot_bytes: _Optional[int] = ..., gpu_energy_uj: _Optional[int] = ..., command_digest: _Optional[str] = ...) -> None: ...
 
 class ListProcessesRequest(_message.Message):
     __slots__ = ()

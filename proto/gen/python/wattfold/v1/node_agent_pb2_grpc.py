@@ -111,36 +111,37 @@ class NodeAgentServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def StreamTelemetry(self, request, context):
-        """One message per interval, and one at once when a process ends or a cap changes by itself.
+        """One message per interval, and an immediate message when a process ends or a cap changes by itself.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def SetCaps(self, request, context):
-        """Sets caps, reads them back, and answers with what is enforced.
+        """Sets caps, reads them back, and returns the enforced values.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def SetMask(self, request, context):
-        """Moves a job to other cores. Returns when the job has left the cores it lost.
+        """Moves a job to other cores. Returns when the job has left the cores that it lost.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def SetProcessorMap(self, request, context):
-        """Sets the processor map of a job with a runtime that has one (Charm++). To be sent to the node where
-        the program's server listens: that of its first process, or of charmrun.
+        """Sets the processor map of a job whose runtime has one (Charm++). Send it to the node where the program's server
+        listens: the node of its first process, or of charmrun.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Launch(self, request, context):
-        """Starts the process of a job on this node.
+        """Starts the process of a job on this node. If the node itself is the cause of a refusal, such as a full disk, the
+        trailing metadata holds the pair of wattfold.contract.refusals. The same job may then start elsewhere.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -153,29 +154,29 @@ class NodeAgentServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def EndAttempt(self, request, context):
-        """Ends one attempt of a job: the signal, and SIGKILL for all of it after the grace time. One whose
-        start is under way is ended when it runs; one that is not here is refused if it comes later.
+        """Ends one attempt of a job: the signal, then SIGKILL for all of its processes after the grace time. An attempt
+        that is still starting is ended when it runs. An attempt that is not here is refused if it arrives later.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Suspend(self, request, context):
-        """Stops all processes of a job until they are told to go on, over restarts of the agent too.
+        """Stops all processes of a job until a later Suspend resumes them. A restart of the agent keeps them stopped.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListProcesses(self, request, context):
-        """Running and ended processes not yet forgotten.
+        """Running processes, and ended processes that are not yet forgotten.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ForgetProcess(self, request, context):
-        """Drops the record of an ended process, once its end is in the coordinator's journal.
+        """Deletes the record of an ended process, after its end is in the coordinator's journal.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -189,9 +190,9 @@ class NodeAgentServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def Leave(self, request, context):
-        """Gives the node back: puts back the limits found before the first write of this boot, and keeps away
-        from the zones until a later SetCaps or RenewLease takes the node in again, restarts included.
-        Refused (FAILED_PRECONDITION) while a process of a job is alive here.
+        """Releases the node: restores the limits found before the first write of this boot, and leaves the zones alone
+        until a later SetCaps or RenewLease readmits the node. This holds across restarts of the agent. Refused
+        (FAILED_PRECONDITION) while a process of a job is alive here.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

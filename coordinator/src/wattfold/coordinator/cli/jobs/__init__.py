@@ -1,1 +1,1 @@
-"""Commands of jobs: submit, look, change, end, wait."""
+"""Commands for jobs: submit, show, change, end and wait."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.shell_completion import CompletionItem
 
-from wattfold.coordinator.cli.jobs.control import for_each
+from wattfold.coordinator.cli.jobs.control import for_each, for_selected
+from wattfold.coordinator.cli.jobs.selection import Selection, selection_options
 from wattfold.coordinator.cli.shared.parsing import DURATION_NS, SIGNAL
 from wattfold.coordinator.cli.shared.session import Session, session_command
 from wattfold.v1 import coordinator_pb2 as pb
@@ -17,8 +18,11 @@ if TYPE_CHECKING:
     from wattfold.coordinator.cli.shared.client import CoordinatorClient
 
 
+REQUEUED_STATES = (pb.JOB_STATE_STARTING, pb.JOB_STATE_RUNNING, pb.JOB_STATE_SUSPENDED)
+
+
 @click.command()
-@click.argument("job_ids", metavar="JOB...", nargs=-1, required=True)
+@selection_options
 @click.option(
     "--signal",
     "number",
@@ -49,15 +53,19 @@ if TYPE_CHECKING:
 @session_command
 def requeue(
     session: Session,
-    job_ids: Sequence[str],
     number: int | None,
     grace_ns: int | None,
     hold: bool,
     reason: str,
+    **selected: Any,
 ) -> None:
     """End running jobs and requeue them at their place.
 
-    Each job first gets time to write a snapshot. Only restartable jobs can be requeued.
+    Each job first gets time to write a snapshot. Only restartable jobs can be requeued. A job that
+    failed, timed out or was lost after it saved a snapshot resumes from it.
+
+    The options --user, --name, --state and --older-than select jobs that match all of them. By
+    default, they select starting, running and suspended jobs.
     """
 
     def one(client: CoordinatorClient, job_id: str) -> str:
@@ -67,7 +75,7 @@ def requeue(
         client.requeue(request)
         return "requeuing, then held" if hold else "requeuing"
 
-    for_each(session, job_ids, one)
+    for_selected(session, Selection(**selected), "requeue", REQUEUED_STATES, one)
 
 
 AUTO = "auto"

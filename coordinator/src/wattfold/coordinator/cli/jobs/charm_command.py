@@ -1,11 +1,11 @@
 """The command of a Charm++ job of mode map or rebuild, with the options that resizing needs.
 
-A user gives the program as without Wattfold: `rod.py 400`, `python3 rod.py 400` or `./charmrun
+The user states the program as without Wattfold: `rod.py 400`, `python3 rod.py 400` or `./charmrun
 ./rod 400`. The added options start a server for the agent, one PE for each core of the maximum
 size, and the balancer for processor maps. In mode rebuild they prepare a restart at another size
 instead. Missing features of the build are reported before the submission.
 
-Other commands stay as they are, such as scripts that start the program with these options. Their
+Other commands stay unchanged, such as scripts that start the program with these options. Their
 faults are shown while they run (`wattfold show`).
 """
 
@@ -20,6 +20,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from wattfold.coordinator.cli.jobs.job_request import local_command
 from wattfold.coordinator.cli.shared.errors import BadRequestError
 from wattfold.v1 import common_pb2 as common
 from wattfold.v1 import coordinator_pb2 as pb
@@ -29,7 +30,7 @@ BALANCER = "WattfoldLB"
 _START = ("-m", STARTER)
 _HANDLER, _RESTARTS = b"getmap_wattfold", b"set_bitmap"
 _HONOURING = ("RecBipartLB", "MetisLB")
-"""Balancers of Charm++ 8 that leave the processors which a restart is to do without."""
+"""Balancers of Charm++ 8 that vacate the processors which a restart will no longer use."""
 _CHUNK = 1 << 20
 _PYTHON = re.compile(r"python(\d+(\.\d+)*)?$")
 _PROBE = "import importlib.util as u, sys; sys.exit(not all(map(u.find_spec, sys.argv[1:])))"
@@ -38,7 +39,7 @@ _PROBE_S = 30.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CharmCommand:
-    """A command line. ``warning``: what it may lack, empty = nothing."""
+    """A command line. ``warning``: its possible deficiency, empty = none."""
 
     argv: tuple[str, ...]
     warning: str = ""
@@ -46,13 +47,13 @@ class CharmCommand:
 
 def charm_command(spec: pb.JobSpec, *, checked: bool) -> CharmCommand:
     """Return the completed command. Raises BadRequestError if the build lacks a feature."""
-    argv = tuple(spec.argv)
+    argv = local_command(spec).argv
     if STARTER in argv or any(word.endswith("charm_start.py") for word in argv):
         return CharmCommand(argv=argv)
     if os.path.basename(argv[0]) == "charmrun":
         return _compiled(argv, spec, checked)
     if _PYTHON.match(os.path.basename(argv[0])):
-        # With options of its own it is left alone: which word is the program is not known.
+        # A command with its own options is left unchanged, because its program is unknown.
         return _python(argv[0], argv[1:], spec, checked) if _is_program(argv[1:2]) else _as_is(argv)
     return _python(sys.executable, argv, spec, checked) if _is_program(argv[:1]) else _as_is(argv)
 
@@ -75,7 +76,7 @@ def _python(python: str, program: tuple[str, ...], spec: pb.JobSpec, checked: bo
         )
     if checked:
         _check_modules(python, spec)
-        text = _text(Path(spec.cwd) / program[0])
+        text = _text(local_command(spec).cwd / program[0])
         if "follow_map" not in text:
             warning = (
                 f"{program[0]} does not contain follow_map; without a call of follow_map "
@@ -85,14 +86,15 @@ def _python(python: str, program: tuple[str, ...], spec: pb.JobSpec, checked: bo
 
 
 def _check_modules(python: str, spec: pb.JobSpec) -> None:
-    found = python if os.sep in python else shutil.which(python, path=spec.env.get("PATH"))
+    command = local_command(spec)
+    found = python if os.sep in python else shutil.which(python, path=command.env.get("PATH"))
     if found is None:
         return  # A missing command is reported elsewhere.
     try:
         lacks = subprocess.run(
             [found, "-c", _PROBE, "charm4py", "wattfold.shims"],
-            cwd=spec.cwd,
-            env={**dict(spec.env)},
+            cwd=command.cwd,
+            env=command.env,
             capture_output=True,
             timeout=_PROBE_S,
             check=False,
@@ -108,8 +110,9 @@ def _check_modules(python: str, spec: pb.JobSpec) -> None:
 
 def _compiled(argv: tuple[str, ...], spec: pb.JobSpec, checked: bool) -> CharmCommand:
     words = list(argv)
-    program = next((word for word in argv[1:] if _executable(Path(spec.cwd) / word)), "")
-    path = Path(spec.cwd) / program if checked and program else None
+    cwd = local_command(spec).cwd
+    program = next((word for word in argv[1:] if _executable(cwd / word)), "")
+    path = cwd / program if checked and program else None
     one_node = spec.unit != pb.SIZE_UNIT_NODES
     if spec.mode == common.RESIZE_MODE_REBUILD:
         return _rebuilt(words, path)
@@ -130,7 +133,7 @@ def _compiled(argv: tuple[str, ...], spec: pb.JobSpec, checked: bool) -> CharmCo
 
 
 def _rebuilt(words: list[str], path: Path | None) -> CharmCommand:
-    """For a program whose own runtime restarts it; ``path`` None: it is not looked at."""
+    """Return the command of a program whose runtime restarts it; ``path`` None: no check."""
     if path is not None and not _contains(path, _RESTARTS):
         raise BadRequestError(
             f"{path.name} lacks set_bitmap and cannot restart itself at another size; build "
@@ -175,4 +178,4 @@ def _text(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8", errors="replace")
     except OSError:
-        return "follow_map"  # It may be on the nodes only.
+        return "follow_map"  # It may exist on the nodes only.

@@ -1,4 +1,4 @@
-"""A letter and a colour for every job, the same as long as the screen is up."""
+"""A letter and a color for every job, constant while the screen is shown."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ from wattfold.contract.cpuset import CpuSet
 from wattfold.v1 import coordinator_pb2 as pb
 
 _LETTERS = string.ascii_uppercase + string.ascii_lowercase
-# Distinguishable on a dark and on a light background, and by the letter without any colour.
+# Distinguishable on a dark and on a light background, and by the letter without color.
 _COLORS = ("cyan", "yellow", "magenta", "green", "blue", "red", "bright_cyan", "bright_magenta")
 _FREE = "·"
 _UNKNOWN = "?"
 
 
 class JobMarks:
-    """Gives out marks in the order in which jobs are first seen, round and round."""
+    """Marks of jobs, assigned cyclically in the order in which jobs are first seen."""
 
     def __init__(self) -> None:
         self._numbers: dict[str, int] = {}
 
     def mark(self, job_id: str) -> Text:
-        """The letter of a job in its colour."""
+        """Return the letter of a job in its color."""
         number = self._numbers.setdefault(job_id, len(self._numbers))
         letter = _LETTERS[number % len(_LETTERS)]
         return Text(letter, style=f"bold {_COLORS[number % len(_COLORS)]}")
 
     def core_map(self, node: pb.Node, jobs: list[pb.Job], cells: int) -> Text:
-        """The cores of a node, one letter each; runs such as `A×12` when they do not fit."""
+        """Return the cores of a node, one letter each, or runs such as `A×12` if too long."""
         owners = _owners(node.node_id, jobs)
         free = _cpus(node.free_cpus)
         marks = [self._cpu_mark(cpu, owners, free) for cpu in _cpus(node.cpus)]
@@ -40,7 +40,8 @@ class JobMarks:
     def _cpu_mark(self, cpu: int, owners: dict[int, str], free: CpuSet) -> Text:
         if cpu in owners:
             return self.mark(owners[cpu])
-        # Neither free nor held: being handed over, its last owner has not acknowledged yet.
+        # Neither free nor held: the core is being handed over, and its last owner has not
+        # acknowledged.
         return Text(_FREE if cpu in free else _UNKNOWN, style="dim")
 
 

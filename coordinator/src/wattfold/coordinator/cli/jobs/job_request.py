@@ -1,4 +1,4 @@
-"""From the options of `submit` to a checked job specification. Sends nothing."""
+"""Conversion of the options of `submit` into a checked job specification. Sends nothing."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ import os
 import resource
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
-from wattfold.contract.ids import valid_name
+from wattfold.contract.ids import JOB_NAME_MAX, valid_job_name, valid_name
 from wattfold.contract.soft_limits import CARRIED
 from wattfold.coordinator.cli.shared.errors import BadRequestError
+from wattfold.coordinator.cli.shared.native_text import message_text, native_text
 from wattfold.coordinator.cli.shared.parsing import SizeRange
 from wattfold.v1 import common_pb2 as common
 from wattfold.v1 import coordinator_pb2 as pb
@@ -67,7 +69,7 @@ def size_of(
 def gpu_units(
     cores: SizeRange | None, nodes: SizeRange | None, units: SizeRange | None, restarts: bool
 ) -> SizeRange | None:
-    """The units asked for; of a job with GPUs that names no size and is started again, one."""
+    """Return the requested units; one for a restartable job with GPUs and without a size."""
     unsized = cores is None and nodes is None and units is None
     return SizeRange(least=1, greatest=1) if unsized and restarts else units
 
@@ -75,7 +77,10 @@ def gpu_units(
 def unit_fields(
     unit: pb.SizeUnit, unit_cores: int | None, spreads: Sequence[str]
 ) -> tuple[int, pb.UnitSpread]:
-    """Cores of a unit and where units may be. Raises BadRequestError where there are none."""
+    """Return the cores and the placement of units.
+
+    Raises BadRequestError for a job without units.
+    """
     if len(set(spreads)) > 1:
         raise BadRequestError(
             f"--spread {' and '.join(sorted(set(spreads)))} exclude each other; give only one"
@@ -111,7 +116,7 @@ def kind_of(
 
 
 def mode_of(word: str | None, kind: pb.JobKind) -> common.ResizeMode:
-    """The mode asked for; without a word `mask` for a job that is resized, `fixed` for others."""
+    """Return the requested mode. Default: `mask` for a job that is resized, `fixed` for others."""
     if word == CORES:
         return MODES["mask"]
     if word is not None:
@@ -122,7 +127,7 @@ def mode_of(word: str | None, kind: pb.JobKind) -> common.ResizeMode:
 def environment_of(
     caller: Mapping[str, str], export_all: bool, settings: Iterable[tuple[str, str | None]]
 ) -> dict[str, str]:
-    """The job's environment: the caller's (all, or the bare minimum) and the settings over it."""
+    """Return the job's environment: the caller's (all, or the bare minimum) with the settings."""
     names = caller if export_all else [name for name in MINIMAL_ENVIRONMENT if name in caller]
     environment = {name: caller[name] for name in names}
     for name, value in settings:
@@ -131,13 +136,34 @@ def environment_of(
                 f"--env {name}: this shell has no such variable; set it, or give {name}=VALUE"
             )
         environment[name] = caller[name] if value is None else value
-    for name, value in environment.items():
-        _check_text(value, f"the environment variable {name}", "unset it, or use --export none")
     return environment
 
 
+def message_environment(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return an environment in the form for messages."""
+    return {message_text(name): message_text(value) for name, value in environment.items()}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LocalCommand:
+    """Command of a job as this machine would start it."""
+
+    argv: tuple[str, ...]
+    cwd: Path
+    env: Mapping[str, str]
+
+
+def local_command(spec: pb.JobSpec) -> LocalCommand:
+    """Return the command of a specification in the encoding of this process."""
+    return LocalCommand(
+        argv=tuple(map(native_text, spec.argv)),
+        cwd=Path(native_text(spec.cwd)),
+        env={native_text(name): native_text(value) for name, value in spec.env.items()},
+    )
+
+
 def umask() -> int:
-    """The file mode creation mask of this process, as its shell has set it."""
+    """Return the file mode creation mask of this process, as set by its shell."""
     found = os.umask(0o077)
     os.umask(found)
     return found
@@ -154,13 +180,19 @@ def soft_limits() -> list[common.ResourceLimit]:
 
 
 def program_name(program: str) -> str:
-    """The base name of a program if it can name a job, else nothing."""
+    """Return the base name of a program if it is a valid application name, else nothing."""
     base = os.path.basename(program)
     return base if valid_name(base) else ""
 
 
+def default_job_name(program: str) -> str:
+    """Return the base name of a program if it is a valid job name, else nothing."""
+    base = os.path.basename(program)
+    return base if valid_job_name(base) else ""
+
+
 def directory(given: Path | None) -> Path:
-    """The absolute working directory of the job."""
+    """Return the absolute working directory of the job."""
     try:
         return Path.cwd() / given if given else Path.cwd()
     except FileNotFoundError as error:
@@ -170,7 +202,7 @@ def directory(given: Path | None) -> Path:
 
 
 def check_name(option: str, name: str) -> None:
-    """Refuses what cannot name a job or an application."""
+    """Refuse a name that is not valid for an application."""
     if name and not valid_name(name):
         raise BadRequestError(
             f"{option} {name!r} is not a valid name; use 1 to 63 characters of A-Z a-z 0-9 . _ - "
@@ -178,10 +210,17 @@ def check_name(option: str, name: str) -> None:
         )
 
 
+def check_job_name(name: str) -> None:
+    """Refuse a name that is not valid for a job."""
+    if name and not valid_job_name(name):
+        raise BadRequestError(
+            f"--name {name[:JOB_NAME_MAX]!r} is not a valid name; use 1 to {JOB_NAME_MAX} "
+            "printable characters"
+        )
+
+
 def check_command(argv: Sequence[str], cwd: Path, environment: Mapping[str, str]) -> None:
-    """Refuses a command that is not there, seen from the job's directory and PATH."""
-    for word in argv:
-        _check_text(word, f"the argument {word!r}", "rename the file")
+    """Refuse a command that does not exist in the job's directory and PATH."""
     program = argv[0]
     advice = "correct the command, or use --no-check if it exists only on the nodes"
     if os.sep in program:
@@ -191,11 +230,6 @@ def check_command(argv: Sequence[str], cwd: Path, environment: Mapping[str, str]
         if not os.access(path, os.X_OK):
             raise BadRequestError(f"not executable: {path}; run chmod +x on it, or use --no-check")
     elif shutil.which(program, path=environment.get("PATH", os.defpath)) is None:
+        if (cwd / program).is_file():
+            advice = f"did you mean ./{program}, the file in {cwd}?"
         raise BadRequestError(f"command not found in the PATH of the job: {program!r}; {advice}")
-
-
-def _check_text(text: str, what: str, advice: str) -> None:
-    try:
-        text.encode("utf-8")
-    except UnicodeEncodeError as error:
-        raise BadRequestError(f"{what} is not UTF-8 text and cannot be sent; {advice}") from error

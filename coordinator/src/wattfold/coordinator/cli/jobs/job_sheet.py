@@ -1,11 +1,12 @@
-"""One job as a sheet of fields."""
+"""Details of one job as a table of fields."""
 
 from __future__ import annotations
 
 import shlex
-from datetime import datetime
 
-from wattfold.contract.units import ns_from_s, s_from_ns
+from wattfold.contract.local_time import moment
+from wattfold.contract.os_text import shown_text
+from wattfold.contract.units import eur_text, ns_from_s, s_from_ns
 from wattfold.coordinator.cli.jobs.job_tables import (
     done,
     elapsed_s,
@@ -28,7 +29,7 @@ Fields = list[tuple[str, Cell]]
 
 
 def job_sheet(job: pb.Job, now_s: float) -> FieldTable:
-    """Everything worth knowing about one job, as far as it is shown."""
+    """Return all visible fields of a job."""
     fields = _public_fields(job, now_s) if hidden(job) else _all_fields(job, now_s)
     fields += [_share(share) for share in job.shares]
     if job.state in f.ENDED_STATES:
@@ -70,10 +71,10 @@ def _all_fields(job: pb.Job, now_s: float) -> Fields:
         ("name", spec.name or f.NONE),
         ("application", spec.app or f.NONE),
         ("state", f.styled_job_state(job.state)),
-        ("command", shlex.join(spec.argv)),
-        ("directory", spec.cwd),
-        ("output", spec.stdout_path or f"wattfold-{job.job_id}.out"),
-        ("errors", spec.stderr_path or f"wattfold-{job.job_id}.err"),
+        ("command", shlex.join(map(shown_text, spec.argv))),
+        ("directory", shown_text(spec.cwd)),
+        ("output", shown_text(spec.stdout_path) or f"wattfold-{job.job_id}.out"),
+        ("errors", shown_text(spec.stderr_path) or f"wattfold-{job.job_id}.err"),
         ("kind", _kind(spec)),
         *([("shares cores", f.shared(spec.sharing))] if spec.sharing else []),
         ("mode source", spec.mode_source or f.NONE),
@@ -87,9 +88,11 @@ def _all_fields(job: pb.Job, now_s: float) -> Fields:
         *([("predicted", f.power(spec.predicted_uw))] if spec.predicted_uw else []),
         *_attempt_fields(job),
         *_times(job, now_s),
+        *_condition_fields(job),
         *([("queue", spec.queue)] if spec.queue else []),
         *([("reservation", spec.reservation)] if spec.reservation else []),
         *_requests(spec),
+        *_due_fields(job),
         ("priority", f"{spec.priority:g}"),
         ("done", done(job)),
         *_epochs(job),
@@ -101,6 +104,7 @@ def _all_fields(job: pb.Job, now_s: float) -> Fields:
         ("core time", f.duration(s_from_ns(job.core_ns)) if job.core_ns else f.NONE),
         ("residual CPU time", _residual(job)),
         ("resizes", f"{job.resizes}{' (confined by its mask)' if job.confined else ''}"),
+        *_lending_fields(job),
         *_speed_fields(job),
         ("threads", str(job.team_size or f.NONE)),
         *([("shims", f"some may be rejected: {job.shim_message}")] if job.shim_message else []),
@@ -118,8 +122,36 @@ def _epochs(job: pb.Job) -> Fields:
     return [("epochs saved", f"{job.epochs_saved} of {job.spec.epochs}{each}")]
 
 
+def _due_fields(job: pb.Job) -> Fields:
+    """Return the expected end of an open job with a due date, and its costs."""
+    if not job.HasField("due"):
+        return []
+    due = job.due
+    late = f"{f.duration(due.late_s)} late" if due.late_s else "in time"
+    earliest = "at the earliest, " if due.at_the_earliest else ""
+    fields: Fields = [("expected end", f"{_when(due.expected_end_at_s)}, {earliest}{late}")]
+    if due.has_costs:
+        costs = f"{eur_text(due.so_far_eur)} so far, {eur_text(due.to_come_eur)} more expected"
+        fields.append(("energy and tardiness", costs))
+    return fields
+
+
+def _lending_fields(job: pb.Job) -> Fields:
+    """Return the cores that the job lends and borrows, with the slowdown of each lender."""
+    found: Fields = []
+    for one in job.lendings:
+        lends = one.lender_job_id == job.job_id
+        whom = f"to job {one.guest_job_id}" if lends else f"from job {one.lender_job_id}"
+        cores = f"{one.cores} core{'s' * (one.cores != 1)} of {one.node_id}"
+        lender = "slowdown" if lends else "its slowdown"
+        speed = f"{lender} {one.slowdown:.2f}, limit {one.slowdown_limit:.2f}"
+        until = f.clock(one.until_s)
+        found.append(("lends" if lends else "borrows", f"{cores} {whom} until {until}, {speed}"))
+    return found
+
+
 def _speed_fields(job: pb.Job) -> Fields:
-    """How fast it was seen to be at its sizes, and what it loses on fewer cores."""
+    """Return the measured speeds of a job at its sizes, and its loss on fewer cores."""
     if not job.half_speed:
         return []
     sizes = sorted({speed.cores for speed in job.speeds})
@@ -135,10 +167,9 @@ def _attempt_fields(job: pb.Job) -> Fields:
     """Return the attempts of a restartable job."""
     found: Fields = []
     if job.spec.restartable:
+        after = "lost nodes and failures" if job.spec.requeue_on_failure else "lost nodes"
         more = (
-            f", at most {job.spec.requeue_max} more after lost nodes"
-            if job.spec.requeue_max
-            else ""
+            f", at most {job.spec.requeue_max} more after {after}" if job.spec.requeue_max else ""
         )
         may = ", preemptable" if job.spec.preemptable else ""
         found.append(("attempt", f"{job.attempt}{more}{may}"))
@@ -158,6 +189,21 @@ def _attempt_fields(job: pb.Job) -> Fields:
     if job.suspended_s:
         found.append(("suspended", f.duration(job.suspended_s)))
     return found
+
+
+_DEPENDENCIES = {
+    pb.DEPENDENCY_STATE_MET: "met",
+    pb.DEPENDENCY_STATE_NEVER: "ended without success",
+}
+
+
+def _condition_fields(job: pb.Job) -> Fields:
+    """Return the jobs that the start waits for, and the begin time."""
+    fields: Fields = [("begin", _when(job.begin_at_s))] if job.begin_at_s else []
+    for one in job.after:
+        needs = "success" if one.success else "any end"
+        fields.append((f"after {one.job_id}", f"{needs}: {_DEPENDENCIES.get(one.state, 'open')}"))
+    return fields
 
 
 def _requests(spec: pb.JobSpec) -> Fields:
@@ -273,7 +319,7 @@ def _cap(job: pb.Job) -> str:
 
 
 def _levels(job: pb.Job) -> Fields:
-    """Caps of other zones, where the job has or asks for any."""
+    """Return caps of other zones, if the job has or requests any."""
     fields: Fields = []
     for name, asked_uw, has_uw, each in (
         ("DRAM cap", job.spec.dram_cap_uw, job.dram_cap_uw, "per node"),
@@ -288,4 +334,4 @@ def _levels(job: pb.Job) -> Fields:
 def _when(time_s: float) -> str:
     if not time_s:
         return f.NONE
-    return datetime.fromtimestamp(time_s).astimezone().strftime("%Y-%m-%d %H:%M:%S")
+    return moment(time_s)

@@ -1,4 +1,4 @@
-"""Jobs as rows."""
+"""Tables of jobs."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from wattfold.coordinator.cli.shared.tables import (
     left,
     plain_table,
     right,
+    wrapped,
 )
 from wattfold.v1 import coordinator_pb2 as pb
 
@@ -27,11 +28,11 @@ def queue_table(
     narrow: bool = False,
     starts: bool = False,
 ) -> PlainTable:
-    """One row a job: what it holds, how far it is, why it waits.
+    """Return one row per job: its resources, its progress, and the reason why it waits.
 
-    Marks lead the rows by job id. A narrow table has neither the cap nor what is left, one of
-    ``starts`` has the expected starts instead. The owners are shown if not all jobs belong to the
-    caller.
+    Marks lead the rows by job ID. A narrow table has neither the cap nor the remaining time; with
+    ``starts`` it has the expected starts instead. Long reasons wrap, except next to marks. The
+    owners are shown if not all jobs belong to the caller.
     """
     jobs = list(jobs)
     owners = any(job.access in _OF_OTHERS for job in jobs) or len({owner(job) for job in jobs}) > 1
@@ -46,7 +47,7 @@ def queue_table(
         right("TIME"),
         *([right("START")] if starts else [right("DONE")]),
         *([] if narrow or starts else [right("LEFT")]),
-        flexible("WHERE (REASON)"),
+        wrapped("WHERE (REASON)") if marks is None else flexible("WHERE (REASON)"),
     )
     for job in jobs:
         add_row(
@@ -67,12 +68,12 @@ def queue_table(
 
 
 def waits(job: pb.Job) -> bool:
-    """Whether it has not started, or waits to be started again."""
+    """Whether a job has not started, or waits for a restart."""
     return job.state in (pb.JOB_STATE_PENDING, pb.JOB_STATE_HELD)
 
 
 def start(job: pb.Job, now_s: float) -> str:
-    """When it is expected or promised to start, by the clock here, and in how long."""
+    """Return the expected or promised start, as local time and as the time until then."""
     if not job.expected_start_at_s:
         return f.NONE
     left = f.duration(max(job.expected_start_at_s - now_s, 0.0))
@@ -81,8 +82,13 @@ def start(job: pb.Job, now_s: float) -> str:
 
 
 def owner(job: pb.Job) -> str:
-    """The account a job belongs to, its number where it has no name."""
+    """Return the account of a job, or its number if it has no name."""
     return job.user or (str(job.uid) if job.HasField("uid") else f.NONE)
+
+
+def is_of(job: pb.Job, user: str) -> bool:
+    """Whether a job belongs to an account, given by name or number."""
+    return user in (owner(job), str(job.uid) if job.HasField("uid") else "")
 
 
 def hidden(job: pb.Job) -> bool:
@@ -91,23 +97,23 @@ def hidden(job: pb.Job) -> bool:
 
 
 def name_of(job: pb.Job) -> str:
-    """Its name, where that is shown."""
+    """Return the name of a job, if the caller may see it."""
     return "(hidden)" if hidden(job) else job.spec.name or job.spec.app or f.NONE
 
 
 def numbered(job: pb.Job) -> str:
-    """Its number, and from its second attempt on the number of that."""
+    """Return the number of a job, with the number of its attempt from the second on."""
     return f"{job.job_id}#{job.attempt}" if job.attempt > 1 else job.job_id
 
 
 def elapsed_s(job: pb.Job, now_s: float) -> float:
-    """How long it has run or ran; how long it has waited while it has not started."""
+    """Return the run time of a job, or its waiting time if it has not started."""
     start = job.started_at_s or job.submitted_at_s
     return max(0.0, (job.ended_at_s or now_s) - start)
 
 
 def done(job: pb.Job) -> str:
-    """The share done, from the job's own report if it makes one, else from the model."""
+    """Return the fraction done, from the job's own report if any, else from the model."""
     if not job.started_at_s:
         return f.NONE
     if job.progress.total > 0:
@@ -124,12 +130,12 @@ def left_s(job: pb.Job) -> str:
 
 
 def where_or_reason(job: pb.Job) -> str:
-    """Nodes and CPUs of a job that holds some, in brackets what its program says of itself.
+    """Return nodes and CPUs of a job that holds some, with its program's report in brackets.
 
-    For another job, the reason why it holds none, in brackets.
+    For another job, return the reason why it holds none, in brackets.
     """
     if job.shares and not (job.state in f.ENDED_STATES and ending(job)):
-        wish = f"requests {job.cores_wanted} cores" if job.cores_wanted else ""
+        wish = f"requests {f.cores(job.cores_wanted)}" if job.cores_wanted else ""
         levels = f.levels(job).removeprefix(", ")
         said = ", ".join(filter(None, [job.phase, wish, levels]))
         where = f"{f.where(job)} ({said})" if said else f.where(job)
@@ -139,9 +145,9 @@ def where_or_reason(job: pb.Job) -> str:
 
 
 def resizing(job: pb.Job) -> str:
-    """Return the reason of a pending restart at another size, or of a missing ordered size."""
+    """Return the reason of a pending start, restart at another size, or missing ordered size."""
     late = job.size_ordered not in (0, job.size)
-    return job.reason if job.next_size or late else ""
+    return job.reason if job.next_size or late or job.state == pb.JOB_STATE_STARTING else ""
 
 
 def note(job: pb.Job) -> str:

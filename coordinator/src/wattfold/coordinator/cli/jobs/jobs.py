@@ -3,17 +3,30 @@
 from __future__ import annotations
 
 import math
+import os
+import shutil
+import sys
+import textwrap
 import time
 
 import click
 
-from wattfold.coordinator.cli.jobs.job_tables import owner, queue_table, waits
+from wattfold.contract.os_text import shown_text
+from wattfold.coordinator.cli.jobs.job_tables import is_of, queue_table, waits
 from wattfold.coordinator.cli.shared.errors import NotFoundError
 from wattfold.coordinator.cli.shared.message_json import as_dict
+from wattfold.coordinator.cli.shared.native_text import native_text
 from wattfold.coordinator.cli.shared.session import Session, session_command
+from wattfold.coordinator.cli.shared.tables import Styled
 from wattfold.v1 import coordinator_pb2 as pb
 
 LIMIT_MAX = 100_000
+ON_NODES = (
+    pb.JOB_STATE_STARTING,
+    pb.JOB_STATE_RUNNING,
+    pb.JOB_STATE_SUSPENDED,
+    pb.JOB_STATE_ENDING,
+)
 
 
 @click.command()
@@ -23,7 +36,8 @@ LIMIT_MAX = 100_000
     type=click.IntRange(1, LIMIT_MAX),
     default=1000,
     show_default=True,
-    help="Maximum number of jobs; the newest jobs are listed.",
+    help="Maximum number of jobs. Running jobs take precedence, then the newest jobs. With "
+    "--start, the jobs with the earliest starts take precedence.",
 )
 @click.option(
     "--user",
@@ -45,6 +59,9 @@ def queue(
     the waiting time of a job that has not started. USER appears if not all jobs are yours. The
     names of jobs of other accounts are hidden.
 
+    The reason of a waiting job is that of the policy. For the first four waiting jobs, it also says
+    what the job lacks, which jobs hold it, and until when.
+
     START (with --start) is an estimate from the run times of all jobs ahead. Some policies estimate
     it only for the first jobs of the queue, or for none. "by" before a start time marks a promised
     start: no later submission delays this job.
@@ -57,11 +74,20 @@ def queue(
         jobs = [job for job in answer.jobs if _wanted(job, user, mine)]
         if starts:
             jobs = sorted(filter(waits, jobs), key=lambda job: job.expected_start_at_s or math.inf)
-        answer = pb.ListJobsResponse(jobs=jobs[-limit:])
+        kept = jobs[:limit] if starts else _newest(jobs, limit)
+        answer = pb.ListJobsResponse(jobs=kept, planner=answer.planner, total=len(jobs))
+    if answer.planner and not session.json:
+        session.print(planner_line(answer.planner))
     if session.json:
         session.print_json(as_dict(answer))
     elif answer.jobs:
         session.print(queue_table(answer.jobs, now_s=time.time(), starts=starts))
+        missing = answer.total - len(answer.jobs)
+        if missing > 0:
+            jobs_text = "1 job is" if missing == 1 else f"{missing} jobs are"
+            click.echo(
+                f"wattfold: {jobs_text} not listed; --limit {answer.total} lists all", err=True
+            )
     elif starts:
         click.echo("No jobs are waiting.")
     elif chosen:
@@ -73,10 +99,22 @@ def queue(
         click.echo("No jobs." if include_ended else running)
 
 
+def planner_line(planner: str) -> Styled:
+    """Report why the planner cannot plan as configured."""
+    return Styled(f"Note: {planner}.", style="bold yellow")
+
+
+def _newest(jobs: list[pb.Job], limit: int) -> list[pb.Job]:
+    """Return at most ``limit`` jobs, in their order, as the coordinator chooses them."""
+    last = sorted(jobs, key=lambda job: job.state in ON_NODES)[-limit:]
+    kept = {job.job_id for job in last}
+    return [job for job in jobs if job.job_id in kept]
+
+
 def _wanted(job: pb.Job, user: str, mine: bool) -> bool:
     if mine and job.access != pb.JOB_ACCESS_OWN:
         return False
-    return not user or user in (owner(job), str(job.uid) if job.HasField("uid") else "")
+    return not user or is_of(job, user)
 
 
 @click.command()
@@ -90,16 +128,17 @@ def _wanted(job: pb.Job, user: str, mine: bool) -> bool:
 )
 @session_command
 def show(session: Session, job_id: str, environment: bool) -> None:
-    """Show all fields of a job except its environment.
+    r"""Show all fields of a job except its environment.
 
     The environment may contain secrets; --env shows it. Users see only the public fields of jobs of
-    other accounts. Operators see all fields.
+    other accounts. Operators see all fields. Bytes outside of UTF-8 are shown as in \xff; --env
+    without --json prints them as they are.
     """
     if environment:
         _show_environment(session, job_id)
         return
     with session.connect() as client:
-        answer = client.list_jobs([job_id], include_ended=True)
+        answer = client.list_jobs([job_id], include_ended=True, details=True)
     if not answer.jobs:
         raise NotFoundError(f"no job {job_id!r}; `wattfold queue --all` lists all jobs")
     if session.json:
@@ -114,10 +153,11 @@ def _show_environment(session: Session, job_id: str) -> None:
     with session.connect() as client:
         env = client.environment(job_id)
     if session.json:
-        session.print_json({"job_id": job_id, "env": env})
+        shown = {shown_text(name): shown_text(value) for name, value in env.items()}
+        session.print_json({"job_id": job_id, "env": shown})
         return
     for name, value in sorted(env.items()):
-        click.echo(f"{name}={value}")
+        click.echo(os.fsencode(native_text(f"{name}={value}")))
 
 
 @click.command()
@@ -130,6 +170,7 @@ def explain(session: Session, job_id: str) -> None:
     if session.json:
         session.print_json(as_dict(answer))
         return
-    click.echo(answer.summary)
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else sys.maxsize
+    click.echo(textwrap.fill(answer.summary, width))
     for line in answer.lines:
-        click.echo(f"  {line}")
+        click.echo(textwrap.fill(line, width, initial_indent="  ", subsequent_indent="    "))

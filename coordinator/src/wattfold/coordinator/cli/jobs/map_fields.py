@@ -1,4 +1,4 @@
-"""The processor map of a Charm++ job for people: which PEs it may use, what is on the others."""
+"""Processor map of a Charm++ job for people: its PEs, and the content of the others."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PE_ROWS_MAX = 16
 
 
 def brief(job: pb.Job) -> str:
-    """`PEs 2 of 4: 1100` for a job that has said so, else nothing."""
+    """Return `PEs 2 of 4: 1100` for a job with a reported map, else nothing."""
     pe_map = job.processor_map
     if not pe_map:
         return ""

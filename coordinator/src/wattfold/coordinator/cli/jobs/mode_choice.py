@@ -1,7 +1,8 @@
-"""How a job is resized when its user does not say: by the certificate of its program.
+"""Choice of the resize mode of a job by the certificate of its program.
 
-A certificate counts only for the file it was made for: another build may size its arrays otherwise.
-Where it does not count, the default stays, and the answer says why.
+It applies if the user does not choose the mode. A certificate counts only for the file that it was
+made for, because another build may size its arrays differently. Otherwise the default stays, and
+the answer gives the reason.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from wattfold.contract.os_text import shown_text
 from wattfold.coordinator.cli.jobs import job_request
 from wattfold.v1 import common_pb2 as common
 from wattfold.v1 import coordinator_pb2 as pb
@@ -22,12 +24,12 @@ if TYPE_CHECKING:
 
 REASON_MAX = 120
 SOURCE_MAX = 400
-"""No more is taken by a coordinator."""
+"""Maximum length that a coordinator accepts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModeChoice:
-    """A mode and where it came from. ``warning``: why a certificate for team mode was not used."""
+    """A mode and its source. ``warning``: why a certificate for team mode was not used."""
 
     mode: common.ResizeMode
     source: str
@@ -35,9 +37,9 @@ class ModeChoice:
 
 
 def choose_mode(word: str | None, spec: pb.JobSpec, client: CoordinatorClient) -> ModeChoice:
-    """The mode of a job: that asked for, that of its certificate, or the default of its kind.
+    """Return the mode of a job: the requested mode, its certificate's, or the default of its kind.
 
-    Asks the coordinator only where a certificate can count.
+    It asks the coordinator only if a certificate can count.
     """
     from wattfold.coordinator.cli.shared import certificates
 
@@ -78,7 +80,7 @@ def _by_certificate(
             f"up to {certified.number('threads')} threads)",
         )
     why = (
-        f"the program {spec.argv[0]!r} cannot be read on this machine"
+        f"the program {shown_text(spec.argv[0])!r} cannot be read on this machine"
         if program is None
         else f"it belongs to another build (SHA-256 {certified.sha256[:12] or 'unknown'}..., "
         f"{program} has {this[:12]}...)"
@@ -89,10 +91,11 @@ def _by_certificate(
 
 
 def program_file(spec: pb.JobSpec) -> Path | None:
-    """The file of a job's program as seen from its directory and PATH, None if it is not here."""
-    name = spec.argv[0]
+    """Return the file of a job's program in its directory and PATH, None if it is not here."""
+    command = job_request.local_command(spec)
+    name = command.argv[0]
     if os.sep in name:
-        path = Path(spec.cwd) / name
+        path = command.cwd / name
         return path if path.is_file() else None
-    found = shutil.which(name, path=spec.env.get("PATH", os.defpath))
+    found = shutil.which(name, path=command.env.get("PATH", os.defpath))
     return Path(found) if found else None

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import os
-import uuid
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from wattfold.coordinator.cli.jobs import job_request as request
-from wattfold.coordinator.cli.jobs.charm_command import charm_command
-from wattfold.coordinator.cli.jobs.mode_choice import choose_mode
-from wattfold.coordinator.cli.jobs.waiting import JobWaiter, exit_code_of
-from wattfold.coordinator.cli.shared.exit_codes import ExitCode
-from wattfold.coordinator.cli.shared.message_json import as_dict
+from wattfold.coordinator.cli.jobs.script_command import ScriptCommand
+from wattfold.coordinator.cli.jobs.start_options import start_options
+from wattfold.coordinator.cli.jobs.submitted_spec import REQUEUED
+from wattfold.coordinator.cli.jobs.submitting import follow, submitted
 from wattfold.coordinator.cli.shared.parsing import (
     DURATION_NS,
     MEMORY_BYTES,
@@ -26,14 +23,19 @@ from wattfold.coordinator.cli.shared.parsing import (
     TIME_S,
 )
 from wattfold.coordinator.cli.shared.session import Session, session_command
-from wattfold.v1 import coordinator_pb2 as pb
 
-if TYPE_CHECKING:
-    from wattfold.coordinator.cli.shared.client import CoordinatorClient
+
+def _renamed(_context: click.Context, _option: click.Parameter, given: str | None) -> None:
+    if given is not None:
+        raise click.UsageError(
+            "no option --limit: the time limit is --time, an estimate of the run time is --estimate"
+        )
 
 
 @click.command(
-    context_settings={"allow_interspersed_args": False}, options_metavar="[OPTIONS] [--]"
+    cls=ScriptCommand,
+    context_settings={"allow_interspersed_args": False},
+    options_metavar="[OPTIONS] [--]",
 )
 @click.option(
     "--cores",
@@ -90,21 +92,27 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--time",
-    "time_ns",
-    type=DURATION_NS,
-    metavar="DURATION",
-    help="Estimate of the run time at the maximum size, such as 90s, 5m, 1h30m or HH:MM:SS.",
-)
-@click.option(
-    "--limit",
     "limit_ns",
     type=DURATION_NS,
     metavar="DURATION",
-    help="Time limit, such as 90s, 1h30m or HH:MM:SS. Wattfold ends the job at this limit. "
-    "Default: the limit of the queue or site, if there is one.",
+    help="Time limit, such as 90s, 5m, 1h30m or HH:MM:SS. Wattfold ends the job at this limit. "
+    "Plans do not expect the job to run longer. Default: the limit of the queue or site, if there "
+    "is one.",
 )
 @click.option(
-    "--name", default="", metavar="NAME", help="Name of the job. Default: the name of the program."
+    "--estimate",
+    "time_ns",
+    type=DURATION_NS,
+    metavar="DURATION",
+    help="Estimate of the run time at the maximum size, at most the time limit. It ends no job. "
+    "Default: the run time in the profile of the application, or else the time limit.",
+)
+@click.option("--limit", "time_words", hidden=True, expose_value=False, callback=_renamed)
+@click.option(
+    "--name",
+    default="",
+    metavar="NAME",
+    help="Name of the job, at most 100 printable characters. Default: the name of the program.",
 )
 @click.option(
     "--app",
@@ -115,12 +123,12 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--priority",
-    type=click.FloatRange(0, 1e6, min_open=True),
+    type=click.FloatRange(0, min_open=True),
     default=1.0,
     show_default=True,
     metavar="NUMBER",
-    help="Priority of the job, above 0. Depending on the policy, a higher value means an earlier "
-    "place in the queue or a larger weight.",
+    help="Priority of the job, above 0 and at most 1000. Depending on the policy, a higher value "
+    "means an earlier place in the queue or a larger weight.",
 )
 @click.option(
     "--export",
@@ -150,15 +158,15 @@ if TYPE_CHECKING:
     "--output",
     default="",
     metavar="FILE",
-    help="File for standard output, relative to the working directory of the job. Default: "
-    "wattfold-ID.out.",
+    help="File for standard output, relative to the working directory of the job. Patterns: %j "
+    "(job ID), %x (job name), %u (account), %N (node), %n (number of the node in the job), %% (a "
+    "percent sign). Default: wattfold-%j.out.",
 )
 @click.option(
     "--error",
     default="",
     metavar="FILE",
-    help="File for standard error, relative to the working directory of the job. Default: "
-    "wattfold-ID.err.",
+    help="File for standard error, as for --output. Default: wattfold-%j.err.",
 )
 @click.option(
     "--tasks-per-node",
@@ -180,11 +188,20 @@ if TYPE_CHECKING:
     "requeue_max",
     type=click.IntRange(0, 99),
     is_flag=False,
-    flag_value=3,
+    flag_value=REQUEUED,
     default=0,
     metavar="[N]",
     help="Restart the job when one of its nodes is lost, at most N times. Without a number: 3. "
     "Without this option: 0.",
+)
+@click.option(
+    "--requeue-on",
+    type=click.Choice(["loss", "failure"]),
+    default="loss",
+    show_default=True,
+    help="Event that restarts the job. With failure, Wattfold also restarts a job that exits with "
+    "an error or is killed. A training job that fails again before it saves another epoch is not "
+    "restarted. Losses and failures together count for --requeue, which is implied.",
 )
 @click.option(
     "--restartable",
@@ -234,7 +251,8 @@ if TYPE_CHECKING:
     "cap_uw",
     type=POWER_UW,
     metavar="WATTS",
-    help="Package cap of each node, in watts, instead of the cap that the policy chooses.",
+    help="Package cap of each node, in watts, instead of the cap that the policy chooses. The job "
+    "waits while the budget is too low for its caps.",
 )
 @click.option(
     "--predicted-power",
@@ -286,19 +304,7 @@ if TYPE_CHECKING:
     metavar="NODE[,NODE]...",
     help="Names of the nodes that the job may use. The job may get some or all of them.",
 )
-@click.option(
-    "--queue",
-    default="",
-    metavar="NAME",
-    help="Queue of the job (see `wattfold queues`). Default: the queue `default`, if the site "
-    "has one.",
-)
-@click.option(
-    "--reservation",
-    default="",
-    metavar="NAME",
-    help="Reservation to run in (see `wattfold reservations`). The job runs nowhere else.",
-)
+@start_options
 @click.option(
     "--due",
     "due_at_s",
@@ -309,12 +315,12 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--weight",
-    type=click.FloatRange(0, 1000, min_open=True),
+    type=click.FloatRange(0, min_open=True),
     default=1.0,
     show_default=True,
     metavar="NUMBER",
-    help="Weight of the tardiness of this job relative to other jobs. Used by policies with due "
-    "dates.",
+    help="Weight of the tardiness of this job relative to other jobs, above 0 and at most 1000. "
+    "Used by policies with due dates.",
 )
 @click.option(
     "--epochs",
@@ -323,7 +329,6 @@ if TYPE_CHECKING:
     help="Total number of epochs of a training job, WATTFOLD_EPOCHS in its environment. The "
     "program writes snapshots and reports its saved epochs (see wattfold.training).",
 )
-@click.option("--hold", is_flag=True, help="Hold the job until `wattfold release`.")
 @click.option(
     "--idempotency-key",
     default="",
@@ -348,132 +353,17 @@ def submit(session: Session, /, wait: bool, **options: Any) -> None:
     The job runs under the account of the user who submits it, with the groups of that account. It
     inherits the umask of this shell and its limits on files, processes, stack and core dumps.
 
-    For example: wattfold submit --cores 2-8 --time 10m -- ./simulate input.dat
+    A script may contain options in lines such as `#WATTFOLD --cores 4 --time 10m`. Common options
+    in #SBATCH lines are read as well. Options of the command line win. With `-`, or without a
+    command, the script is read from standard input.
+
+    For example: wattfold submit --cores 2-8 --time 30m --estimate 10m -- ./simulate input.dat
     """
-    submission = _submission(**options)
     with session.connect() as client:
-        choice = choose_mode(options["mode"], submission.spec, client)
-        submission.spec.mode, submission.spec.mode_source = choice.mode, choice.source
-        if choice.warning:
-            click.echo(f"wattfold: {choice.warning}", err=True)
-        if choice.mode in (request.MODES["map"], request.MODES["rebuild"]):
-            _start_as_charm(submission.spec, checked=not options["no_check"])
-        job_id = client.submit(submission)
+        job_id = submitted(client, **options)
         if wait:
-            _follow(session, client, job_id)
+            follow(session, client, job_id)
     if session.json:
         session.print_json({"job_id": job_id})
     else:
         click.echo(job_id)
-
-
-def _start_as_charm(spec: pb.JobSpec, *, checked: bool) -> None:
-    found = charm_command(spec, checked=checked)
-    spec.argv[:] = found.argv
-    if found.warning:
-        click.echo(f"wattfold: {found.warning}", err=True)
-
-
-def _submission(
-    *, hold: bool, idempotency_key: str, no_check: bool, **options: Any
-) -> pb.SubmitRequest:
-    spec = _spec(**options)
-    if not no_check:
-        request.check_command(spec.argv, Path(spec.cwd), spec.env)
-    # A key of our own makes a retry of the same call, by gRPC or a proxy, harmless.
-    key = idempotency_key or uuid.uuid4().hex
-    return pb.SubmitRequest(spec=spec, idempotency_key=key, held=hold)
-
-
-def _spec(
-    *,
-    argv: tuple[str, ...],
-    name: str,
-    app: str,
-    cwd: Path | None,
-    output: str,
-    error: str,
-    time_ns: int | None,
-    limit_ns: int | None,
-    cap_uw: int | None,
-    **options: Any,
-) -> pb.JobSpec:
-    again = bool(options["gpus"] and (options["mode"] == "restart" or options["epochs"]))
-    units = request.gpu_units(options["cores"], options["nodes"], options["units"], again)
-    unit, size = request.size_of(options["cores"], options["nodes"], units)
-    spreads = options["spreads"]
-    if unit == pb.SIZE_UNIT_UNITS and again and not spreads:
-        spreads = ("together",)
-    unit_cores, spread = request.unit_fields(unit, options["unit_cores"], spreads)
-    share = options["share"]
-    kind = request.kind_of(options["kind"], size, share, unit)
-    export_all = options["export"] == "all" and not options["no_env"]
-    request.check_name("--name", name)
-    request.check_name("--app", app)
-    return pb.JobSpec(
-        name=name or request.program_name(argv[0]),
-        app=app,
-        argv=argv,
-        env=request.environment_of(os.environ, export_all, options["settings"]),
-        cwd=str(request.directory(cwd)),
-        stdout_path=output,
-        stderr_path=error,
-        kind=kind,
-        unit=unit,
-        size_min=size.least,
-        size_max=size.greatest,
-        unit_cores=unit_cores,
-        spread=spread,
-        time_ns=time_ns or 0,
-        limit_ns=limit_ns or 0,
-        priority=options["priority"],
-        exclusive=options["exclusive"],
-        tasks_per_node=options["tasks_per_node"],
-        own_launcher=options["own_launcher"],
-        cap_uw=cap_uw or 0,
-        predicted_uw=options["predicted_uw"] or 0,
-        dram_cap_uw=options["dram_cap_uw"] or 0,
-        gpu_cap_uw=options["gpu_cap_uw"] or 0,
-        memory_bytes=options["memory_bytes"] or 0,
-        gpus=options["gpus"] or 0,
-        features=options["features"] or (),
-        among=options["among"] or (),
-        due_at_s=options["due_at_s"] or 0.0,
-        weight=options["weight"],
-        queue=options["queue"],
-        reservation=options["reservation"],
-        umask=request.umask(),
-        resource_limits=request.soft_limits(),
-        requeue_max=options["requeue_max"],
-        restartable=options["restartable"],
-        preemptable=options["preemptable"],
-        sharing=request.SHARES[share] if share else pb.CORE_SHARING_UNSPECIFIED,
-        snapshot_dir=options["snapshot_dir"],
-        snapshot_signal=options["snapshot_signal"] or 0,
-        snapshot_grace_ns=options["snapshot_grace_ns"] or 0,
-        epochs=options["epochs"] or 0,
-    )
-
-
-def _follow(session: Session, client: CoordinatorClient, job_id: str) -> None:
-    """Shows what happens to the job, and ends the command with the exit code of the job."""
-    context = click.get_current_context()
-
-    def notice(line: str) -> None:
-        click.echo(f"{job_id} {line}", err=True)
-
-    if not session.json:
-        click.echo(job_id)
-    try:
-        job = JobWaiter(client, job_id, notice).wait()
-    except KeyboardInterrupt:
-        click.echo(
-            f"wattfold: detached, the job continues; see `wattfold show {job_id}`, or stop it with "
-            f"`wattfold cancel {job_id}`",
-            err=True,
-        )
-        context.exit(ExitCode.INTERRUPTED)
-    assert job is not None, "nothing else stops this wait"
-    if session.json:
-        session.print_json(as_dict(job))
-    context.exit(exit_code_of(job))

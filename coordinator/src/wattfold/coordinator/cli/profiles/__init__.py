@@ -1,1 +1,1 @@
-"""Commands of profiles and certificates: measure, look, drop."""
+"""Commands for profiles and certificates: measure, show and delete."""

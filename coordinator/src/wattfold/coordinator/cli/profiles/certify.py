@@ -15,6 +15,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
@@ -25,6 +26,7 @@ from wattfold.contract.units import s_from_ns
 from wattfold.coordinator.cli.jobs import job_request as request
 from wattfold.coordinator.cli.shared.errors import BadRequestError, CliError, UnreachableError
 from wattfold.coordinator.cli.shared.exit_codes import ExitCode
+from wattfold.coordinator.cli.shared.native_text import printed_text
 from wattfold.coordinator.cli.shared.parsing import DURATION_NS
 from wattfold.coordinator.cli.shared.session import Session, session_command
 
@@ -126,8 +128,8 @@ THREADS_MAX = 8
     "--folder",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     metavar="DIR",
-    help="Folder in which the program starts. Every run gets its own copy. Default: the current "
-    "folder.",
+    help="Folder in which the program starts. Runs use a copy, which is restored before each run. "
+    "Sockets and pipes are not copied. Default: the current folder.",
 )
 @click.option(
     "--shim",
@@ -199,7 +201,10 @@ def certify(
     _check_output(output)
     stores = _will_store(session, store)
     with _ended_by_sigterm():
-        certified = Certified(app=name, evidence=_try(session, trial).as_dict())
+        made = _try(session, trial)
+        words = tuple(map(printed_text, made.argv))
+        made = replace(made, program=printed_text(made.program), argv=words)
+        certified = Certified(app=name, evidence=made.as_dict())
     _write(output, certified)
     # Shown in any case: a certificate that took an hour must not be lost with the connection.
     failure = _stored(session, certified) if stores else None
@@ -230,15 +235,10 @@ def _trial(
     resizes: int,
     seed: int,
 ) -> Trial:
-    """Everything that can be wrong is found here, before the first run."""
-    try:
-        from wattfold.shims.certify import Effort, command_check
-        from wattfold.shims.certify import certify as try_program
-        from wattfold.shims.certify_compare import Comparison
-    except ImportError as error:
-        raise CliError(
-            f"{error}: wattfold certify needs pyzmq; install wattfold[coordinator]"
-        ) from error
+    """Check all inputs before the first run."""
+    from wattfold.shims.certify import Effort, command_check
+    from wattfold.shims.certify import certify as try_program
+    from wattfold.shims.certify_compare import Comparison
 
     if no_stdout and not outputs:
         raise BadRequestError("--no-stdout leaves nothing to compare; give files with --compare")
@@ -314,7 +314,7 @@ def _program(
 
 
 def _check_folder(folder: Path) -> None:
-    """Refuse a folder that is too large to be copied for every run, such as a home directory."""
+    """Refuse a folder that is too large to be copied, such as a home directory."""
     files = size = 0
     for place, _, names in os.walk(folder):
         for name in names:
@@ -324,7 +324,7 @@ def _check_folder(folder: Path) -> None:
             if files > FOLDER_FILES_MAX or size > FOLDER_BYTES_MAX:
                 raise BadRequestError(
                     f"{folder} has more than {FOLDER_FILES_MAX} files or "
-                    f"{FOLDER_BYTES_MAX >> 20} MiB, too much for a copy per run; put the input of "
+                    f"{FOLDER_BYTES_MAX >> 20} MiB, too much to copy; put the input of "
                     "the program into a separate folder and give it with --folder DIR"
                 )
 
@@ -345,7 +345,7 @@ def _check_output(path: Path | None) -> None:
 
 
 def _will_store(session: Session, store: bool | None) -> bool:
-    """Whether the certificate goes to a coordinator; asks it before the runs, not after them."""
+    """Whether to store the certificate; checks the connection before the runs."""
     if store is False:
         return False
     try:
@@ -373,7 +373,7 @@ def _try(session: Session, trial: Trial) -> Certificate:
 
 @contextmanager
 def _progress(console: Console) -> Iterator[Callable[[str], None]]:
-    """A line that changes; without a terminal, one line a run."""
+    """Yield a function that shows progress: a changing line, or lines without a terminal."""
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
     if not console.is_terminal:
@@ -387,7 +387,7 @@ def _progress(console: Console) -> Iterator[Callable[[str], None]]:
 
 @contextmanager
 def _ended_by_sigterm() -> Iterator[None]:
-    """Programs run in sessions of their own: SIGTERM and SIGHUP must end them too."""
+    """Let SIGTERM and SIGHUP end the programs too, which run in their own sessions."""
 
     def end(number: int, frame: FrameType | None) -> None:
         del frame
@@ -431,7 +431,7 @@ def _show(session: Session, certified: Certified, stored: bool, output: Path | N
 
 
 def _stored(session: Session, certified: Certified) -> CliError | None:
-    """Stores it; the failure if it could not be."""
+    """Store the certificate; return the failure if it could not be stored."""
     try:
         with session.connect() as client:
             client.put_profile(certified.profile())

@@ -1,8 +1,8 @@
-"""Measuring an application: which sizes and caps to try, and one run at each.
+"""Measurement of an application: the choice of sizes and caps, and one run at each.
 
-A probe is an ordinary job, rigid, alone on its node, with a fixed cap, so that it competes for
-power and cores like any other and the budget holds. Probes run one after another: together they
-would disturb each other where nodes share a host.
+A probe is an ordinary rigid job, alone on its node, with a fixed cap. So it competes for power and
+cores like any other job, and the budget holds. Probes run one after another: together they would
+disturb each other if nodes share a host.
 """
 
 from __future__ import annotations
@@ -16,8 +16,10 @@ from typing import TYPE_CHECKING
 import click
 
 from wattfold.contract.units import UW_PER_W
+from wattfold.coordinator.cli.jobs.job_request import message_environment
 from wattfold.coordinator.cli.jobs.waiting import JobWaiter, describe
 from wattfold.coordinator.cli.shared.errors import CliError
+from wattfold.coordinator.cli.shared.native_text import message_text
 from wattfold.coordinator.cli.site.nodes import cpu_count
 from wattfold.v1 import common_pb2 as common
 from wattfold.v1 import coordinator_pb2 as pb
@@ -32,7 +34,7 @@ MAX_PROBES = 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Probe:
-    """One run: the cores of one node or the whole nodes to use, and the cap of each node."""
+    """A run: the cores of one node or the whole nodes to use, and the cap of each node."""
 
     size: int
     cap_uw: int
@@ -40,14 +42,14 @@ class Probe:
 
     @property
     def unit_name(self) -> str:
-        """For people."""
+        """Return the unit for people."""
         one = "node" if self.unit == pb.SIZE_UNIT_NODES else "core"
         return one if self.size == 1 else f"{one}s"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Program:
-    """What to run."""
+    """Program to measure."""
 
     app: str
     argv: Sequence[str]
@@ -56,7 +58,7 @@ class Program:
 
 
 def default_sizes(nodes: Iterable[pb.Node]) -> tuple[int, ...]:
-    """Powers of two up to the cores of the largest usable node, and all its cores."""
+    """Return powers of two up to the cores of the largest usable node, and all its cores."""
     most = max((cpu_count(node.cpus) for node in _usable(nodes)), default=0)
     if not most:
         raise CliError("no node is up, so nothing can be measured; see `wattfold nodes`")
@@ -65,7 +67,7 @@ def default_sizes(nodes: Iterable[pb.Node]) -> tuple[int, ...]:
 
 
 def check_sizes(sizes: Sequence[int], nodes: Iterable[pb.Node], unit: pb.SizeUnit) -> None:
-    """Refuses sizes that no usable node, or not enough of them, could hold: before any run."""
+    """Refuse sizes that no usable node, or not enough nodes, could hold, before any run."""
     usable = _usable(nodes)
     whole = unit == pb.SIZE_UNIT_NODES
     most = len(usable) if whole else max((cpu_count(node.cpus) for node in usable), default=0)
@@ -76,7 +78,7 @@ def check_sizes(sizes: Sequence[int], nodes: Iterable[pb.Node], unit: pb.SizeUni
 
 
 def default_caps_uw(nodes: Iterable[pb.Node], levels: int) -> tuple[int, ...]:
-    """Evenly spaced package caps a node, in the range every usable node accepts."""
+    """Return evenly spaced package caps per node, in the range that every usable node accepts."""
     ranges = [_package_range_uw(node) for node in _usable(nodes)]
     capped = [(least, most) for least, most in ranges if most > 0]
     if not capped:
@@ -100,7 +102,7 @@ def plan_probes(
     repeat: int,
     unit: pb.SizeUnit = pb.SIZE_UNIT_CORES,
 ) -> list[Probe]:
-    """Every size at every cap, `repeat` times over, so that a drift shows as scatter."""
+    """Return every size at every cap, `repeat` times over, so that a drift shows as scatter."""
     count = len(sizes) * len(caps_uw) * repeat
     if count > MAX_PROBES:
         raise CliError(f"{count} probes are above the limit of {MAX_PROBES}; request fewer points")
@@ -115,7 +117,7 @@ def plan_probes(
 def run_probe(
     client: CoordinatorClient, program: Program, probe: Probe, notice: Callable[[str], None]
 ) -> pb.ProfilePoint:
-    """Runs one probe to its end. An interruption cancels its job."""
+    """Run one probe to its end. An interruption cancels its job."""
     request = pb.SubmitRequest(spec=_spec(program, probe), idempotency_key=uuid.uuid4().hex)
     job_id = client.submit(request)
     try:
@@ -140,9 +142,9 @@ def _spec(program: Program, probe: Probe) -> pb.JobSpec:
     return pb.JobSpec(
         name=f"probe-{program.app}"[:63],
         app=program.app,
-        argv=program.argv,
-        env=program.environment,
-        cwd=program.cwd,
+        argv=map(message_text, program.argv),
+        env=message_environment(program.environment),
+        cwd=message_text(program.cwd),
         stdout_path="/dev/null",
         stderr_path=_error_path(program),
         kind=pb.JOB_KIND_RIGID,
@@ -182,10 +184,10 @@ def _usable(nodes: Iterable[pb.Node]) -> list[pb.Node]:
 
 
 def _package_range_uw(node: pb.Node) -> tuple[int, int]:
-    """Caps a node accepts, between the powers of its lowest and highest frequency if known.
+    """Return the cap range of a node, within the powers of its lowest and highest frequency.
 
-    Below, a processor skips cycles, which costs far more time than it saves power; above, nothing
-    gets faster.
+    Below this range, a processor skips cycles, which costs far more time than it saves power. Above
+    it, programs do not run faster. Without known powers, the range is the node's own.
     """
     packages = [zone for zone in node.zones if zone.name.startswith(_PACKAGE)]
     least = sum(max(zone.cap_uw_min, zone.floor_uw) for zone in packages)
@@ -197,5 +199,5 @@ def _package_range_uw(node: pb.Node) -> tuple[int, int]:
 
 
 def _power_uw(model: FrequencyPowerModel, f_ghz: float) -> int:
-    """Package power at a frequency (PARM, Eq. 18), rounded up."""
+    """Return the package power at a frequency (PARM, Eq. 18), rounded up."""
     return math.ceil((model.a * f_ghz**3 + model.b * f_ghz + model.c) * UW_PER_W)

@@ -23,6 +23,7 @@ from wattfold.coordinator.cli.profiles.probing import (
 from wattfold.coordinator.cli.profiles.profile_tables import misfit, parameter_sheet, point_table
 from wattfold.coordinator.cli.shared.errors import BadRequestError, CliError
 from wattfold.coordinator.cli.shared.message_json import as_dict
+from wattfold.coordinator.cli.shared.packages import require
 from wattfold.coordinator.cli.shared.parsing import POWERS_UW, SIZES
 from wattfold.coordinator.cli.shared.session import Session, session_command
 from wattfold.v1 import coordinator_pb2 as pb
@@ -116,6 +117,7 @@ def profile(
     """
     if sizes and node_counts:
         raise BadRequestError("--cores and --nodes exclude each other; give only one option")
+    require("numpy", "scipy")
     program = program_of(app, argv, no_check)
     _check_plot(plot_path)
     unit = pb.SIZE_UNIT_NODES if node_counts else pb.SIZE_UNIT_CORES
@@ -135,7 +137,10 @@ def profile(
 
 
 def _store(client: CoordinatorClient, fitted: Fitted) -> CliError | None:
-    """Stores it; the failure if it could not be: what was measured is shown all the same."""
+    """Store the profile; return the failure if it could not be stored.
+
+    The points are shown anyway.
+    """
     try:
         client.put_profile(fitted.profile)
     except CliError as error:
@@ -159,9 +164,10 @@ def program_of(app: str, argv: Sequence[str], no_check: bool) -> Program:
 
 
 def _check_plot(path: Path | None) -> None:
-    """Refuses a plot that cannot be written before hours of runs and not after them."""
+    """Refuse a plot that cannot be written, before hours of runs."""
     if path is None:
         return
+    require("matplotlib")
     if path.suffix.lower() != ".png":
         raise BadRequestError(f"--plot {path}: the name must end in .png")
     if not path.absolute().parent.is_dir():
@@ -171,7 +177,7 @@ def _check_plot(path: Path | None) -> None:
 def _measure(
     console: Console, client: CoordinatorClient, program: Program, probes: Sequence[Probe]
 ) -> list[pb.ProfilePoint]:
-    """Runs the probes with a progress bar; without a terminal, one line each on standard error."""
+    """Run the probes with a progress bar; without a terminal, one line each on standard error."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
     points = []

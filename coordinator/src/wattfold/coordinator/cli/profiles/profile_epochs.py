@@ -10,12 +10,15 @@ from typing import TYPE_CHECKING
 
 import click
 
+from wattfold.coordinator.cli.jobs.job_request import message_environment
 from wattfold.coordinator.cli.jobs.waiting import JobWaiter, describe
 from wattfold.coordinator.cli.profiles.probing import MAX_PROBES, Program, cancel_probe
 from wattfold.coordinator.cli.profiles.profile import program_of
 from wattfold.coordinator.cli.profiles.profile_tables import epoch_tables
 from wattfold.coordinator.cli.shared.errors import BadRequestError, CliError
 from wattfold.coordinator.cli.shared.message_json import as_dict
+from wattfold.coordinator.cli.shared.native_text import message_text
+from wattfold.coordinator.cli.shared.packages import require
 from wattfold.coordinator.cli.shared.parsing import NAMES, POWERS_UW, SIZES
 from wattfold.coordinator.cli.shared.session import Session, session_command
 from wattfold.v1 import common_pb2 as common
@@ -25,14 +28,17 @@ if TYPE_CHECKING:
     from wattfold.coordinator.cli.shared.client import CoordinatorClient
 
 LIMITS_MIN = 3
-"""Fewer fit no curve."""
+"""Minimum number of limits for a curve."""
 ERROR_MAX = 0.1
-"""Above this share of the times a curve says more of noise than of limits; policies go without."""
+"""Maximum relative error of the times.
+
+A worse curve shows noise more than limits; policies ignore it.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EpochProbe:
-    """One run on a node: the number of GPUs and the limit of each; 0 = the maximum."""
+    """A run on a node: the number of GPUs and the limit of each; 0 = the maximum."""
 
     node: pb.Node
     gpus: int
@@ -43,7 +49,7 @@ class EpochProbe:
 
     @property
     def text(self) -> str:
-        """For people."""
+        """Return a description for people."""
         at = f" at {self.limit_uw / 1e6:g} W each" if self.limit_uw else ""
         what = self.node.gpu_model or "GPU"
         return f"{self.gpus} x {what} on {self.node.node_id}{at}"
@@ -144,6 +150,7 @@ def epochs(
             f"--gpu-caps: {len(limits_uw)} limit and the maximum are too few for a curve; give "
             f"{LIMITS_MIN - 1} or more limits below the maximum"
         )
+    require("numpy", "scipy")
     program = program_of(app, argv, no_check)
     with session.connect() as client:
         nodes = _nodes(client.list_nodes().nodes, names)
@@ -170,7 +177,7 @@ def epochs(
 
 
 def _nodes(nodes: Sequence[pb.Node], names: Sequence[str] | None) -> list[pb.Node]:
-    """Those to measure on. Raises CliError where there is none that can be."""
+    """Return the nodes for the measurement. Raises CliError if there are none."""
     up = [node for node in nodes if node.state == pb.NODE_STATE_UP and node.gpus]
     if names is not None:
         strange = [name for name in names if name not in {node.node_id for node in up}]
@@ -241,9 +248,9 @@ def _spec(program: Program, probe: EpochProbe) -> pb.JobSpec:
     return pb.JobSpec(
         name=f"probe-{program.app}"[:63],
         app=program.app,
-        argv=program.argv,
-        env=program.environment,
-        cwd=program.cwd,
+        argv=map(message_text, program.argv),
+        env=message_environment(program.environment),
+        cwd=message_text(program.cwd),
         kind=pb.JOB_KIND_RIGID,
         unit=pb.SIZE_UNIT_UNITS,
         size_min=probe.gpus,
@@ -289,7 +296,7 @@ def _profile(app: str, timed: Sequence[Timed]) -> pb.Profile:
 
 
 def _by_limit(runs: Sequence[Timed]) -> dict[float, float]:
-    """Mean seconds by limit in W, of the runs on as many GPUs as those with limits had."""
+    """Return mean seconds by limit in W, of the runs on as many GPUs as those with limits had."""
     gpus = {one.probe.gpus for one in runs if one.probe.limit_uw}
     seen: dict[float, list[float]] = {}
     for one in runs:

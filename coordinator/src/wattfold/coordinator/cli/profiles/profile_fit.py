@@ -1,6 +1,7 @@
-"""From measured points to a stored profile: the fit of PASS, and its plot.
+"""Conversion of measured points into a stored profile: the fit of PASS, and its plot.
 
-Imports the fitting (numpy, scipy) and matplotlib; only `profile` imports this, when it is run.
+It imports the fitting (numpy, scipy) and matplotlib. Only `profile` imports this module, when it
+runs.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from wattfold.v1 import coordinator_pb2 as pb
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fitted:
-    """A profile as it is stored, and the fit behind it with its points."""
+    """A stored profile, and its fit with its points."""
 
     profile: pb.Profile
     result: FitResult
@@ -27,7 +28,7 @@ class Fitted:
 
 
 def node_curve(nodes: Iterable[pb.Node]) -> PowerCurve | None:
-    """The power curve that all nodes have, None where they differ or do not know it."""
+    """Return the common power curve of the nodes, None if they differ or do not know it."""
     models = {
         (m.a, m.b, m.c, m.f_low_ghz, m.f_high_ghz)
         for m in (node.model for node in nodes if node.HasField("model"))
@@ -45,9 +46,9 @@ def fit_points(
     curve: PowerCurve | None = None,
     unit: pb.SizeUnit = pb.SIZE_UNIT_CORES,
 ) -> Fitted:
-    """Fits the points of an application, on nodes with this power curve.
+    """Fit the points of an application, on nodes with this power curve.
 
-    Caps are those of a whole node (all its packages), as they are in jobs and assignments.
+    Caps are those of a whole node (all its packages), as in jobs and assignments.
     """
     measured = tuple(
         ProfilePoint(
@@ -64,7 +65,7 @@ def fit_points(
 
 
 def plot(fitted: Fitted, path: Path) -> None:
-    """Writes the picture of the fit as PNG. Raises OSError."""
+    """Write the plot of the fit as PNG. Raises OSError."""
     write_png(path, fitted.result, fitted.points)
 
 

@@ -1,4 +1,4 @@
-"""A profile as text: its parameters, and its points against the model."""
+"""A profile as text: its parameters, and its points compared with the model."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from wattfold.v1 import coordinator_pb2 as pb
 
 
 def parameter_sheet(profile: pb.Profile) -> FieldTable:
-    """The parameters of the model with their meaning."""
+    """Return the parameters of the model with their meaning."""
     unit = "node" if profile.unit == pb.SIZE_UNIT_NODES else "core"
     return field_table(
         [
@@ -43,7 +43,7 @@ def parameter_sheet(profile: pb.Profile) -> FieldTable:
 
 
 def _confidence(profile: pb.Profile) -> list[tuple[str, str]]:
-    """How much of a learnt profile is observed, and how much still assumed."""
+    """Return how much of a learnt profile is observed, and how much is still assumed."""
     from wattfold.coordinator.models.seen_points import weight_of
 
     observed_s = sum(point.observed_s for point in profile.points)
@@ -60,7 +60,7 @@ def _confidence(profile: pb.Profile) -> list[tuple[str, str]]:
 
 
 def misfit(profile: pb.Profile) -> str:
-    """What to say of a profile whose error is above its noise; empty where there is nothing."""
+    """Return a warning for a profile whose error is above its noise; empty without one."""
     from wattfold.coordinator.models.fit_noise import fit_warning
 
     points = [(p.size, w_from_uw(p.cap_uw), p.seconds) for p in profile.points if p.seconds > 0]
@@ -68,7 +68,7 @@ def misfit(profile: pb.Profile) -> str:
 
 
 def point_table(profile: pb.Profile) -> PlainTable:
-    """Measured points, the model's time for each, and the difference."""
+    """Return measured points, the model's time for each, and the difference."""
     table = plain_table(
         right("SIZE"),
         right("CAP W"),
@@ -144,7 +144,7 @@ def epoch_tables(profile: pb.Profile) -> list[PlainTable]:
 
 
 def residual(point: pb.ProfilePoint) -> str:
-    """The model's time against the measured one, in percent."""
+    """Return the model's time relative to the measured time, in percent."""
     if not point.fitted_seconds or not point.seconds:
         return f.NONE
     return f"{(point.fitted_seconds / point.seconds - 1) * 100:+.1f}%"

@@ -73,7 +73,7 @@ def _show(session: Session, profile: pb.Profile) -> None:
 
 
 def has_model(profile: pb.Profile) -> bool:
-    """Whether its run times are known; a profile may be without them."""
+    """Whether its run times are known; a profile may lack them."""
     return profile.t1_s > 0
 
 
@@ -110,7 +110,7 @@ def _list(stored: list[pb.Profile]) -> PlainTable:
 
 
 def _resizes(profile: pb.Profile) -> str:
-    """The stall of each way that was used."""
+    """Return the pause of each used mode."""
     costs = {f.resize_way(cost.mode): cost for cost in profile.resize_costs}
     stalls = [f"{way} {f.short_time(cost.stalled_ns)}" for way, cost in costs.items()]
     return ", ".join(stalls) or f.NONE

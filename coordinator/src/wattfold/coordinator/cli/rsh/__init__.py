@@ -1,1 +1,1 @@
-"""The remote shell that launchers of parallel programs are given."""
+"""Remote shell for launchers of parallel programs."""

@@ -2,9 +2,9 @@
 
     wattfold-rsh [options as of ssh, ignored] HOST COMMAND...
 
-Runs the command on another node of the job, with the input, output, signals and exit code of this
-process, as ssh would: 255 is an error of its own. Launchers start it once a node, so it is quick to
-start: it imports the standard library and the contract only.
+It runs the command on another node of the job, with the input, output, signals and exit code of
+this process, as ssh would: 255 is its own error. Launchers start it once per node. It starts
+quickly because it imports only the standard library and the contract.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """A node of the job as the file of nodes has it."""
+    """A node of the job, as in the file of nodes."""
 
     node_id: str
     address: str
@@ -48,12 +48,12 @@ class Place:
 
 
 def parse_call(arguments: Sequence[str]) -> Call:
-    """The call of a command line; options stand before the host and after it. Raises RshError."""
+    """Parse a command line; options may come before and after the host. Raises RshError."""
     rest = list(arguments)
     no_input = _take_options(rest)
     if not rest:
         raise RshError(f"no host given; {USAGE}")
-    # user@host: all of a job is of one account.
+    # user@host: a job has only one account.
     host = rest.pop(0).rpartition("@")[2]
     no_input |= _take_options(rest)
     if not rest:
@@ -62,7 +62,7 @@ def parse_call(arguments: Sequence[str]) -> Call:
 
 
 def _take_options(rest: list[str]) -> bool:
-    """Drops the options at the front; whether -n is one of them."""
+    """Remove the options at the front; return whether -n is one of them."""
     no_input = False
     while rest and rest[0].startswith("-") and rest[0] != "-":
         option = rest.pop(0)
@@ -78,7 +78,7 @@ def _take_options(rest: list[str]) -> bool:
 
 
 def read_places(folder: Path) -> list[Place]:
-    """The nodes of the job, in the order of their ranks. Raises RshError."""
+    """Return the nodes of the job, in the order of their ranks. Raises RshError."""
     try:
         lines = (folder / "nodes").read_text(encoding="utf-8").splitlines()
         rows = [line.split(" ") for line in lines]
@@ -88,10 +88,10 @@ def read_places(folder: Path) -> list[Place]:
 
 
 def find_place(host: str, own: str, hostname: str, places: Sequence[Place]) -> Place:
-    """The node that is meant by a host name. Raises RshError.
+    """Return the node of a host name. Raises RshError.
 
-    Its name in the job comes first, then the name of this machine, then a first part that is the
-    name of a node, for names with a domain.
+    The lookup compares its name in the job, then the name of this machine, then its first part with
+    node names, for names with a domain.
     """
     by_name = {place.node_id: place for place in places}
     by_alias = {place.alias: place for place in places if place.alias != "-"}
@@ -109,7 +109,7 @@ def find_place(host: str, own: str, hostname: str, places: Sequence[Place]) -> P
 
 
 def run(arguments: Sequence[str], environment: Mapping[str, str]) -> int:
-    """Carries a call out; the exit code. Raises RshError."""
+    """Execute a call and return its exit code. Raises RshError."""
     call = parse_call(arguments)
     folder = environment.get("WATTFOLD_STEPS", "")
     if not folder:
@@ -135,10 +135,10 @@ def run(arguments: Sequence[str], environment: Mapping[str, str]) -> int:
 
 
 def _run_here(call: Call) -> NoReturn:
-    """This node needs no agent: the command takes the place of this process."""
+    """Replace this process with the command: this node needs no agent."""
     if call.no_input:
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-    # Python ignores it; programs expect to be ended by it.
+    # Python ignores this signal; programs expect to be ended by it.
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     os.execv("/bin/sh", ["sh", "-c", call.command])  # noqa: S606 - that is what a shell is for
 
@@ -149,7 +149,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     if list(given) in (["--help"], ["-h"]):
         print(USAGE)
         sys.exit(0)
-    # Until a command runs there, Ctrl-C ends this process in silence.
+    # Until a command runs there, Ctrl-C ends this process silently.
     if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     try:

@@ -1,8 +1,8 @@
-"""The session of a remote shell with a step host: connect, prove, ask, carry, end.
+"""Session of a remote shell with a step host: connect, authenticate, request, transfer, end.
 
-Nothing waits for anything else: unread output stops the reading of more output, input is
-sent as far as the host has room for it, signals are sent at once. Standard library and contract
-only.
+No direction waits for another: unread output stops the reading of more output, input is sent as far
+as the host has room for it, and signals are sent at once. It uses only the standard library and the
+contract.
 """
 
 from __future__ import annotations
@@ -47,19 +47,19 @@ _KEEPALIVE = ((socket.TCP_KEEPIDLE, 15), (socket.TCP_KEEPINTVL, 5), (socket.TCP_
 _FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 _FORWARDED_TOO = (signal.SIGUSR1, signal.SIGUSR2)
 _PIPE_BYTES = select.PIPE_BUF
-"""As much as a pipe that is ready for writing takes without blocking."""
+"""Bytes that a pipe ready for writing takes without blocking."""
 
 
 class RshError(Exception):
-    """Nothing runs, or no longer; one line that says why."""
+    """No command runs, or no longer; its text is one line with the reason."""
 
 
 class _NotYetError(Exception):
-    """The step host may be there a moment later."""
+    """The step host may start a moment later."""
 
 
 def run_remote(command: str, no_input: bool, address: str, node: str, job: str, key: bytes) -> int:
-    """Runs a command on another node; its exit code, 128 + signal. Raises RshError."""
+    """Run a command on another node and return its exit code, or 128 + signal. Raises RshError."""
     conn, reader = _meet(address, node, job, key)
     with conn:
         request = StepRequest(command=os.fsencode(command), cwd=_cwd(), env=carried(os.environb))
@@ -79,7 +79,7 @@ def _cwd() -> bytes:
 
 
 def _meet(address: str, node: str, job: str, key: bytes) -> tuple[socket.socket, FrameReader]:
-    """A proven connection, waiting for a step host that is not up yet. Raises RshError."""
+    """Return an authenticated connection; wait if the step host is not up yet. Raises RshError."""
     wait_s = _wait_s()
     until_s, pause_s = time.monotonic() + wait_s, _RETRY_S
     while True:
@@ -104,7 +104,7 @@ def _meet(address: str, node: str, job: str, key: bytes) -> tuple[socket.socket,
 
 
 def _wait_s() -> float:
-    """How long to ask for a step host; WATTFOLD_STEP_WAIT_S says otherwise. Raises RshError."""
+    """Return the time to wait for a step host (WATTFOLD_STEP_WAIT_S). Raises RshError."""
     given = os.environ.get("WATTFOLD_STEP_WAIT_S", "")
     try:
         wait_s = float(given) if given else WAIT_S
@@ -136,7 +136,7 @@ def _connect(address: str) -> socket.socket:
 
 
 def _prove(conn: socket.socket, node: str, job: str, key: bytes) -> FrameReader:
-    """Both sides prove that they have the key."""
+    """Prove to each other that both sides have the key."""
     conn.settimeout(ANSWER_S)
     conn.sendall(job_line(JobId(job)))
     reader = FrameReader({FrameKind.CHALLENGE, FrameKind.ERROR})
@@ -184,7 +184,10 @@ class _Session:
         conn.setblocking(False)
 
     def run(self, asked: Frame) -> int:
-        """Asks for the command and carries until its end; the exit code. Raises RshError."""
+        """Request the command and transfer data until its end; return its exit code.
+
+        Raises RshError.
+        """
         # First, because a caller may send signals as soon as the command has started.
         self._wake = self._forward_signals()
         self._send(asked)

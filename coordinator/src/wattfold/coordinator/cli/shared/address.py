@@ -1,6 +1,6 @@
-"""Where the coordinator listens: the rule for the default address and the check of a given one.
+"""Address of the coordinator: the default address, and the check of a given address.
 
-Reads only its arguments, so that the coordinator can follow the same rule.
+The coordinator uses the same rule for its default address.
 """
 
 from __future__ import annotations
@@ -8,16 +8,18 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
+from wattfold.coordinator.adapters.door.peers import operators_path
+
 MAX_SOCKET_PATH_BYTES = 107
-"""sun_path of unix(7) holds 108 bytes with the closing zero."""
+"""sun_path of unix(7) holds 108 bytes, including the closing zero."""
 
 
 def default_address(
     environ: Mapping[str, str] | None = None, run_user: str | os.PathLike[str] = "/run/user"
 ) -> str:
-    """The address used when none is given: a socket in the runtime directory of the user.
+    """Return the default address: a socket in the runtime directory of the user.
 
-    The runtime directory is $XDG_RUNTIME_DIR, else /run/user/UID if there is one, else ~/.wattfold.
+    The runtime directory is $XDG_RUNTIME_DIR, else /run/user/UID if it exists, else ~/.wattfold.
     """
     env = os.environ if environ is None else environ
     runtime = env.get("XDG_RUNTIME_DIR", "")
@@ -30,8 +32,28 @@ def default_address(
     return f"unix:{os.path.join(folder, 'wattfold', 'coordinator.sock')}"
 
 
+def entrance(address: str) -> str:
+    """Return the address to connect to: the socket of operators, if this account may open it.
+
+    It must belong to the account of the common socket. In a folder such as /tmp, another account
+    could have created it.
+    """
+    path = socket_path(address)
+    own = operators_path(path)
+    try:
+        same = os.stat(own).st_uid == os.stat(path).st_uid
+    except OSError:
+        return address
+    return f"unix:{own}" if path and same and os.access(own, os.W_OK) else address
+
+
+def socket_path(address: str) -> str:
+    """Return the path of a local address; empty for a host and a port."""
+    return address.removeprefix("unix:") if address.startswith("unix:") else ""
+
+
 def checked_address(text: str) -> str:
-    """The address itself if it is `unix:/path` or `host:port`. Raises ValueError."""
+    """Return the address if it is `unix:/path` or `host:port`. Raises ValueError."""
     if text.startswith("unix:"):
         return _checked_socket(text)
     host, colon, port = text.rpartition(":")

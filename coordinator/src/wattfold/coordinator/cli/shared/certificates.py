@@ -1,7 +1,7 @@
-"""Certificates as the command reads them: from a profile or a file, and as text for people.
+"""Certificates as read from a profile or a file, and as text for people.
 
-A certificate says how a program may be resized, by the SHA-256 sum of its file, and how that was
-found out. Written by `certify`, read by `submit` and `profiles`. Starts no program.
+A certificate states how a program may be resized, with the SHA-256 sum of its file and the
+evidence. `certify` writes it; `submit` and `profiles` read it. This module starts no program.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from wattfold.contract.ids import valid_name
+from wattfold.contract.local_time import moment
 from wattfold.coordinator.cli.shared import formatting as f
 from wattfold.coordinator.cli.shared.errors import BadRequestError
 from wattfold.coordinator.cli.shared.tables import FieldTable, field_table
@@ -35,7 +35,7 @@ class Certified:
 
     @property
     def mode(self) -> str:
-        """`team` or `mask`."""
+        """Mode of the certificate: `team` or `mask`."""
         return str(self.evidence["mode"])
 
     @property
@@ -45,8 +45,8 @@ class Certified:
 
     @property
     def reason(self) -> str:
-        """Why it is not fit; empty if it is."""
-        # It may quote the program, colours and all.
+        """Why it is not fit; empty if it is fit."""
+        # It may quote the program, including terminal codes.
         return printable(self.evidence.get("reason", ""))
 
     @property
@@ -55,7 +55,7 @@ class Certified:
         return printable(self.evidence.get("sha256", ""))
 
     def number(self, name: str) -> int:
-        """A count of the evidence, 0 where it has none."""
+        """Return a count from the evidence, 0 if it is missing."""
         value = self.evidence.get(name, 0)
         return value if isinstance(value, int) else 0
 
@@ -66,7 +66,7 @@ class Certified:
 
 
 def of_profile(profile: pb.Profile) -> Certified | None:
-    """The certificate in a profile, None when there is none that can be read."""
+    """Return the certificate in a profile, None without a readable certificate."""
     try:
         return _checked(profile.app, json.loads(profile.certificate or "null"))
     except ValueError:
@@ -74,7 +74,7 @@ def of_profile(profile: pb.Profile) -> Certified | None:
 
 
 def read_file(path: Path, app: str = "") -> Certified:
-    """The certificate that `certify --output` wrote; ``app`` takes the place of its name.
+    """Read a file of `certify --output`; ``app`` replaces its name.
 
     Raises BadRequestError.
     """
@@ -96,7 +96,7 @@ def read_file(path: Path, app: str = "") -> Certified:
 
 
 def write_file(path: Path, certified: Certified) -> None:
-    """Writes what `read_file` reads. Raises OSError."""
+    """Write a file for `read_file`. Raises OSError."""
     document = {"app": certified.app, "certificate": dict(certified.evidence)}
     path.write_text(json.dumps(document, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
 
@@ -110,18 +110,18 @@ def _checked(app: object, evidence: object) -> Certified:
 
 
 def file_sum(path: Path) -> str:
-    """SHA-256 sum of a file. Raises OSError."""
+    """Return the SHA-256 sum of a file. Raises OSError."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def printable(value: object) -> str:
-    """As one line of text without what steers a terminal."""
+    """Return one line of text without terminal control codes."""
     return "".join(c if c.isprintable() else " " for c in str(value))
 
 
 def verdict(certified: Certified) -> str:
-    """One line for people."""
+    """Return the verdict in one line for people."""
     if certified.fit:
         return f"fit for team mode ({certified.number('acknowledged')} team changes tested)"
     return f"not fit for team mode: {certified.reason}"
@@ -169,4 +169,4 @@ def _no_number(word: str) -> float:
 def _when(time_s: object) -> str:
     if not isinstance(time_s, int | float) or not 0 < time_s < 1e11:
         return f.NONE
-    return datetime.fromtimestamp(time_s).astimezone().strftime("%Y-%m-%d %H:%M")
+    return moment(time_s, "minutes")

@@ -1,21 +1,27 @@
-"""Calls to the coordinator: one typed method a request, a deadline on each, failures as CliError.
+"""Client of the coordinator: one typed method per request, each with a deadline.
 
-Makes no decision about the output. A stream has no deadline of its own. Its reader notices by the
-age of the last message that the other side is gone.
+Failures are raised as CliError. The module makes no decision about the output. A stream has no
+deadline of its own; its reader detects a lost connection by the age of the last message.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import grpc
 from google.protobuf.message_factory import GetMessageClass
 
+from wattfold.coordinator.cli.shared.address import entrance
+from wattfold.coordinator.cli.shared.connection_failure import busy, connection_failure
 from wattfold.coordinator.cli.shared.errors import (
     BadRequestError,
+    BusyError,
     CliError,
     NotFoundError,
+    OtherServerError,
+    TimedOutError,
     UnreachableError,
 )
 from wattfold.v1 import coordinator_pb2 as pb
@@ -25,14 +31,17 @@ if TYPE_CHECKING:
     from types import TracebackType
 
 DEFAULT_TIMEOUT_S = 10.0
+HISTORY_TIMEOUT_S = 60.0  # Lists of a year of jobs in an unusual order take seconds.
+BUSY_S = 5.0
+"""Time that a call tries to get a connection that the coordinator does not accept."""
 MAX_MESSAGE_BYTES = 64 * 1024 * 1024
-"""A view of a large machine exceeds the 4 MiB gRPC allows by default."""
+"""A view of a large machine exceeds the default of gRPC, 4 MiB."""
 
 _OPTIONS = (
     ("grpc.enable_http_proxy", 0),
     ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
-    ("grpc.initial_reconnect_backoff_ms", 500),
-    ("grpc.max_reconnect_backoff_ms", 2_000),
+    ("grpc.initial_reconnect_backoff_ms", 100),
+    ("grpc.max_reconnect_backoff_ms", 500),
 )
 
 _REFUSALS = {
@@ -44,11 +53,17 @@ _REFUSALS = {
     grpc.StatusCode.ABORTED,
 }
 
+_UNSENT = ("failed to connect", "errors resolving")
+"""Start of gRPC's text for a call without a connection."""
+
+_NOT_GRPC = "Received http2 header"
+"""Start of gRPC's text for an HTTP/2 server without gRPC."""
+
 
 class _Stub:
-    """The calls of the service, each made when it is first used; the generated stub makes all.
+    """Calls of the service, each created at its first use; the generated stub creates all.
 
-    They have no types; the methods of the client give them back.
+    They are untyped; the methods of the client add types.
     """
 
     def __init__(self, channel: grpc.Channel) -> None:
@@ -68,7 +83,7 @@ class _Stub:
 
 
 class CoordinatorClient:
-    """A connection to one coordinator, made when first used. Close it, or use it in `with`."""
+    """A connection to one coordinator, opened at first use. Close it, or use it in `with`."""
 
     def __init__(
         self, address: str, token: str | None = None, timeout_s: float = DEFAULT_TIMEOUT_S
@@ -76,7 +91,8 @@ class CoordinatorClient:
         self.address = address
         self._timeout_s = timeout_s
         self._metadata = (("authorization", f"Bearer {token}"),) if token else ()
-        self._channel = grpc.insecure_channel(address, options=_OPTIONS)
+        self._entrance = entrance(address)
+        self._channel = grpc.insecure_channel(self._entrance, options=_OPTIONS)
         self._stub: Any = _Stub(self._channel)
 
     def __enter__(self) -> CoordinatorClient:
@@ -91,34 +107,34 @@ class CoordinatorClient:
         self.close()
 
     def close(self) -> None:
-        """Ends the connection and every stream on it."""
+        """Close the connection and every stream on it."""
         self._channel.close()
 
     def submit(self, request: pb.SubmitRequest) -> str:
-        """Hands a job in; returns its id."""
+        """Submit a job and return its ID."""
         answer: pb.SubmitResponse = self._call(self._stub.Submit, request)
         return answer.job_id
 
     def cancel(self, job_id: str, force: bool = False) -> pb.CancelResponse:
-        """Cancel a job, with ``force`` even if its nodes are unreachable. Returns its state."""
+        """Cancel a job, with ``force`` even if its nodes are unreachable. Return its state."""
         request = pb.CancelRequest(job_id=job_id, force=force)
         answer: pb.CancelResponse = self._call(self._stub.Cancel, request)
         return answer
 
     def hold(self, job_id: str) -> None:
-        """Keeps a waiting job from starting."""
+        """Hold a waiting job."""
         self._call(self._stub.Hold, pb.HoldRequest(job_id=job_id))
 
     def release(self, job_id: str) -> None:
-        """Lets a held job start."""
+        """Release a held job."""
         self._call(self._stub.Release, pb.ReleaseRequest(job_id=job_id))
 
     def requeue(self, request: pb.RequeueRequest) -> None:
-        """Ends the attempt of a job and has it queued again."""
+        """End the attempt of a job and requeue it."""
         self._call(self._stub.Requeue, request)
 
     def resize(self, job_id: str, size: int) -> pb.ResizeJobResponse:
-        """Set the size of a job; 0 = the policy chooses. Returns its current size."""
+        """Set the size of a job; 0 = the policy chooses. Return its current size."""
         request = pb.ResizeJobRequest(job_id=job_id, size=size)
         answer: pb.ResizeJobResponse = self._call(self._stub.ResizeJob, request)
         return answer
@@ -131,19 +147,35 @@ class CoordinatorClient:
         """Resume a suspended job."""
         self._call(self._stub.ResumeJob, pb.ResumeJobRequest(job_id=job_id))
 
+    def modify(self, request: pb.ModifyJobRequest) -> list[pb.JobChange]:
+        """Change values of a submission; return the changes."""
+        answer: pb.ModifyJobResponse = self._call(self._stub.ModifyJob, request)
+        return list(answer.changes)
+
+    def signal(self, job_id: str, number: int, attempt: int = 0) -> list[str]:
+        """Signal the processes of a job; return the nodes. ``attempt`` 0 = the current attempt."""
+        request = pb.SignalJobRequest(job_id=job_id, signal=number, attempt=attempt)
+        answer: pb.SignalJobResponse = self._call(self._stub.SignalJob, request)
+        return list(answer.node_ids)
+
     def list_jobs(
-        self, job_ids: Sequence[str] = (), include_ended: bool = False, limit: int = 0
+        self,
+        job_ids: Sequence[str] = (),
+        include_ended: bool = False,
+        limit: int = 0,
+        details: bool = False,
     ) -> pb.ListJobsResponse:
-        """The jobs of those ids, or all that have not ended."""
-        request = pb.ListJobsRequest(job_ids=job_ids, include_ended=include_ended, limit=limit)
+        """Return the jobs with these IDs, or all jobs that have not ended."""
+        request = pb.ListJobsRequest(
+            job_ids=job_ids, include_ended=include_ended, limit=limit, details=details
+        )
         answer: pb.ListJobsResponse = self._call(self._stub.ListJobs, request)
         return answer
 
     def environment(self, job_id: str) -> dict[str, str]:
         """Return the environment with which a job of the caller will start."""
-        answer: pb.GetEnvironmentResponse = self._call(
-            self._stub.GetEnvironment, pb.GetEnvironmentRequest(job_id=job_id)
-        )
+        request = pb.GetEnvironmentRequest(job_id=job_id)
+        answer: pb.GetEnvironmentResponse = self._call(self._stub.GetEnvironment, request)
         return dict(answer.env)
 
     def list_audit(self, request: pb.ListAuditRequest) -> pb.ListAuditResponse:
@@ -151,13 +183,25 @@ class CoordinatorClient:
         answer: pb.ListAuditResponse = self._call(self._stub.ListAudit, request)
         return answer
 
+    def list_history(self, request: pb.ListHistoryRequest) -> pb.ListHistoryResponse:
+        """Return ended jobs."""
+        answer: pb.ListHistoryResponse = self._call(
+            self._stub.ListHistory, request, HISTORY_TIMEOUT_S
+        )
+        return answer
+
+    def report(self, request: pb.GetReportRequest) -> pb.GetReportResponse:
+        """Return sums over ended jobs."""
+        answer: pb.GetReportResponse = self._call(self._stub.GetReport, request, HISTORY_TIMEOUT_S)
+        return answer
+
     def list_queues(self) -> pb.ListQueuesResponse:
-        """The queues of the site."""
+        """Return the queues of the site."""
         answer: pb.ListQueuesResponse = self._call(self._stub.ListQueues, pb.ListQueuesRequest())
         return answer
 
     def reserve(self, request: pb.ReserveRequest) -> pb.Reservation:
-        """Keeps nodes for some jobs, or for none."""
+        """Reserve nodes for some jobs, or for maintenance."""
         answer: pb.ReserveResponse = self._call(self._stub.Reserve, request)
         return answer.reservation
 
@@ -167,19 +211,18 @@ class CoordinatorClient:
         self._call(self._stub.CancelReservation, request)
 
     def list_reservations(self) -> pb.ListReservationsResponse:
-        """The reservations that are not over."""
-        answer: pb.ListReservationsResponse = self._call(
-            self._stub.ListReservations, pb.ListReservationsRequest()
-        )
+        """Return the reservations that have not ended."""
+        request = pb.ListReservationsRequest()
+        answer: pb.ListReservationsResponse = self._call(self._stub.ListReservations, request)
         return answer
 
     def list_nodes(self) -> pb.ListNodesResponse:
-        """All nodes."""
+        """Return all nodes."""
         answer: pb.ListNodesResponse = self._call(self._stub.ListNodes, pb.ListNodesRequest())
         return answer
 
     def drain_node(self, node_id: str, reason: str, cancel_jobs: bool) -> pb.Node:
-        """Gives a node no new jobs."""
+        """Start no new jobs on a node."""
         request = pb.DrainNodeRequest(node_id=node_id, reason=reason, cancel_jobs=cancel_jobs)
         answer: pb.DrainNodeResponse = self._call(self._stub.DrainNode, request)
         return answer.node
@@ -196,21 +239,21 @@ class CoordinatorClient:
         answer: pb.LeaveNodeResponse = self._call(self._stub.LeaveNode, request)
         return answer.node
 
-    def forget_node(self, node_id: str, reason: str, word: pb.ForgetWord) -> pb.Node:
+    def forget_node(self, node_id: str, reason: str, word: pb.ForgetWord) -> pb.ForgetNodeResponse:
         """Remove a node from the ledger on request of an operator."""
         request = pb.ForgetNodeRequest(node_id=node_id, reason=reason, word=word)
         answer: pb.ForgetNodeResponse = self._call(self._stub.ForgetNode, request)
-        return answer.node
+        return answer
 
     def power(self) -> pb.Power:
-        """Budget, committed and measured power."""
+        """Return the budget, committed and measured power."""
         answer: pb.Power = self._call(self._stub.GetPower, pb.GetPowerRequest())
         return answer
 
     def set_budget(
         self, budget_uw: int, deadline_ns: int, accept_outside: bool = False
     ) -> pb.SetBudgetResponse:
-        """Changes the budget; a lower one is kept by the deadline (0 = the coordinator's own)."""
+        """Change the budget; a lower budget is met by the deadline (0 = the default deadline)."""
         request = pb.SetBudgetRequest(
             budget_uw=budget_uw, deadline_ns=deadline_ns, accept_outside=accept_outside
         )
@@ -218,7 +261,7 @@ class CoordinatorClient:
         return answer
 
     def announce_budget(self, budget_uw: int, at_s: float) -> pb.AnnouncedBudget:
-        """Another budget from a time (Unix seconds) on."""
+        """Announce a budget from a time (Unix seconds) on."""
         request = pb.AnnounceBudgetRequest(budget_uw=budget_uw, at_s=at_s)
         answer: pb.AnnounceBudgetResponse = self._call(self._stub.AnnounceBudget, request)
         return answer.announced
@@ -229,34 +272,38 @@ class CoordinatorClient:
         answer: pb.CancelBudgetResponse = self._call(self._stub.CancelBudget, request)
         return answer.cancelled
 
+    def reload(self) -> pb.ReloadResponse:
+        """Let the coordinator read its configuration again."""
+        answer: pb.ReloadResponse = self._call(self._stub.Reload, pb.ReloadRequest())
+        return answer
+
     def explain(self, job_id: str) -> pb.ExplainResponse:
-        """Why a job is where it is."""
-        answer: pb.ExplainResponse = self._call(
-            self._stub.Explain, pb.ExplainRequest(job_id=job_id)
-        )
+        """Explain the state of a job."""
+        request = pb.ExplainRequest(job_id=job_id)
+        answer: pb.ExplainResponse = self._call(self._stub.Explain, request)
         return answer
 
     def list_profiles(self, app: str = "") -> pb.ListProfilesResponse:
-        """The stored profiles, or the one of an application."""
+        """Return the stored profiles, or the profile of an application."""
         answer: pb.ListProfilesResponse = self._call(
             self._stub.ListProfiles, pb.ListProfilesRequest(app=app)
         )
         return answer
 
     def put_profile(self, profile: pb.Profile) -> None:
-        """Stores a profile under the name of its application."""
+        """Store a profile under the name of its application."""
         self._call(self._stub.PutProfile, pb.PutProfileRequest(profile=profile))
 
     def drop_profile(
         self, app: str, *, learnt_only: bool = False, certificate: bool = False
     ) -> pb.DropProfileResponse:
-        """Forgets what is known of an application."""
+        """Delete stored data of an application."""
         request = pb.DropProfileRequest(app=app, learnt_only=learnt_only, certificate=certificate)
         answer: pb.DropProfileResponse = self._call(self._stub.DropProfile, request)
         return answer
 
     def watch(self, interval_ns: int) -> Iterator[pb.ClusterView]:
-        """The whole picture, then again whenever it changed, until the connection ends."""
+        """Yield the full state, and again whenever it changes, until the connection ends."""
         stream = self._stub.Watch(pb.WatchRequest(interval_ns=interval_ns), metadata=self._metadata)
         try:
             yield from stream
@@ -265,20 +312,56 @@ class CoordinatorClient:
         finally:
             stream.cancel()
 
-    def _call(self, method: Any, request: Any) -> Any:
-        try:
-            return method(request, timeout=self._timeout_s, metadata=self._metadata)
-        except grpc.RpcError as error:
-            raise self._failure(error) from error
+    def _call(self, method: Any, request: Any, timeout_s: float = 0.0) -> Any:
+        """Return the answer. A call without a connection was not sent, so it is repeated."""
+        timeout_s = max(timeout_s, self._timeout_s)
+        until_s = time.monotonic() + BUSY_S
+        while True:
+            try:
+                return method(request, timeout=timeout_s, metadata=self._metadata)
+            except grpc.RpcError as error:
+                failure = self._failure(error, timeout_s)
+                if not (isinstance(failure, BusyError) and self._connected(until_s)):
+                    raise failure from error
 
-    def _failure(self, error: Any) -> Exception:
-        return _from_status(
-            error.code(), error.details() or "", address=self.address, timeout_s=self._timeout_s
-        )
+    def _connected(self, until_s: float) -> bool:
+        """Whether there is a connection by then; gRPC keeps trying."""
+        ready = grpc.channel_ready_future(self._channel)
+        try:
+            ready.result(timeout=max(until_s - time.monotonic(), 0))
+        except grpc.FutureTimeoutError:
+            ready.cancel()
+            return False
+        return True
+
+    def _failure(self, error: Any, timeout_s: float = 0.0) -> CliError:
+        code, details = error.code(), " ".join((error.details() or "").split())
+        if code in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED):
+            return self._unanswered(code, details, timeout_s or self._timeout_s)
+        return _from_status(code, details, address=self.address)
+
+    def _unanswered(
+        self, code: grpc.StatusCode, details: str, timeout_s: float
+    ) -> UnreachableError:
+        if code is grpc.StatusCode.UNAVAILABLE and not details.startswith(_UNSENT):
+            return UnreachableError(
+                f"the coordinator at {self.address} did not answer ({details}); the request may "
+                "have been carried out: check this, then try again"
+            )
+        found = connection_failure(self._entrance, self.address)
+        if code is grpc.StatusCode.UNAVAILABLE:
+            # If a server answers now, it refused the connection before.
+            return found or busy(self.address)
+        if found is None or isinstance(found, BusyError):
+            return TimedOutError(
+                f"the coordinator at {self.address} did not answer within {timeout_s:g} s; "
+                "try again, or check its log"
+            )
+        return found
 
 
 def read_token(path: Path) -> str:
-    """The token in a file, its first line. Raises BadRequestError when there is none."""
+    """Return the token in the first line of a file. Raises BadRequestError if it is missing."""
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
@@ -289,19 +372,8 @@ def read_token(path: Path) -> str:
     return token
 
 
-def _from_status(code: grpc.StatusCode, details: str, address: str, timeout_s: float) -> CliError:
-    """The failure a gRPC status stands for, worded for people."""
-    text = " ".join(details.split())
-    if code is grpc.StatusCode.UNAVAILABLE:
-        return UnreachableError(
-            f"no coordinator at {address}; start it with `wattfold-coordinator`, "
-            "or give another address with --coordinator ADDRESS"
-        )
-    if code is grpc.StatusCode.DEADLINE_EXCEEDED:
-        return UnreachableError(
-            f"the coordinator at {address} did not answer within {timeout_s:g} s; try again, "
-            "or check its log"
-        )
+def _from_status(code: grpc.StatusCode, text: str, address: str) -> CliError:
+    """Return the failure for a gRPC status, worded for people."""
     if code is grpc.StatusCode.NOT_FOUND:
         return NotFoundError(text or "not found")
     if code is grpc.StatusCode.UNAUTHENTICATED:
@@ -311,6 +383,11 @@ def _from_status(code: grpc.StatusCode, details: str, address: str, timeout_s: f
         )
     if code is grpc.StatusCode.PERMISSION_DENIED:
         return CliError(f"not permitted: {text or 'no reason given'}")
+    if code is grpc.StatusCode.UNIMPLEMENTED and text.startswith(_NOT_GRPC):
+        return OtherServerError(
+            f"the server at {address} is no coordinator ({text}); give the address of the "
+            "coordinator with --coordinator ADDRESS"
+        )
     if code is grpc.StatusCode.UNIMPLEMENTED:
         return CliError(
             f"the coordinator at {address} does not support this request; "

@@ -1,4 +1,4 @@
-"""The console of rich that commands print with."""
+"""Console of rich for the output of commands."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from rich.console import Console
 
 
 class OutputConsole(Console):
-    """A console that leaves a closed pipe to the command's own ending."""
+    """A console that leaves the handling of a closed pipe to the command."""
 
     def on_broken_pipe(self) -> None:
         raise BrokenPipeError

@@ -1,9 +1,8 @@
-"""Numbers and states as people read them, short enough for a column of a table."""
+"""Text for numbers and states, short enough for a column of a table."""
 
 from __future__ import annotations
 
-from datetime import datetime
-
+from wattfold.contract.local_time import local
 from wattfold.contract.units import NS_PER_S, w_from_uw
 from wattfold.coordinator.cli.shared.tables import Styled
 from wattfold.v1 import common_pb2 as common
@@ -43,25 +42,25 @@ ENDED_STATES = frozenset(
 
 
 def enum_word(name: str, prefix: str) -> str:
-    """`JOB_STATE_RUNNING` as `running`; the unspecified value as `unknown`."""
+    """Return `JOB_STATE_RUNNING` as `running`; the unspecified value as `unknown`."""
     word = name.removeprefix(prefix).lower().replace("_", "-")
     return "unknown" if word == "unspecified" else word
 
 
 def job_state(state: pb.JobState) -> str:
-    """The state of a job in one word."""
+    """Return the state of a job in one word."""
     if state not in pb.JobState.values():
         return f"state-{int(state)}"
     return enum_word(pb.JobState.Name(state), "JOB_STATE_")
 
 
 def styled_job_state(state: pb.JobState) -> Styled:
-    """`job_state` in its colour."""
+    """Return `job_state` in its color."""
     return Styled(job_state(state), style=JOB_STYLES.get(state, ""))
 
 
 def node_state(state: pb.NodeState) -> str:
-    """The state of a node in one word."""
+    """Return the state of a node in one word."""
     if state not in pb.NodeState.values():
         return f"state-{int(state)}"
     return enum_word(pb.NodeState.Name(state), "NODE_STATE_")
@@ -77,9 +76,14 @@ def shared(sharing: pb.CoreSharing) -> str:
 _FORGOTTEN = {pb.NODE_DUTY_UNPOWERED: "no power", pb.NODE_DUTY_OUTSIDE: "outside budget"}
 
 
+def serves(node: pb.Node) -> bool:
+    """Whether a node is in service, without an order of an operator against jobs."""
+    return node.duty in (pb.NODE_DUTY_UNSPECIFIED, pb.NODE_DUTY_SERVING)
+
+
 def node_duty(node: pb.Node) -> str:
     """Return the administrative state of a node, in a word or two."""
-    if node.duty in (pb.NODE_DUTY_UNSPECIFIED, pb.NODE_DUTY_SERVING):
+    if serves(node):
         return "in service"
     if node.duty == pb.NODE_DUTY_DRAINING and not (node.job_ids or node.resident_job_ids):
         return "drained"
@@ -91,30 +95,34 @@ def node_duty(node: pb.Node) -> str:
 
 
 def node_status(node: pb.Node) -> str:
-    """The state of a node for a column: its duty where an operator has given one."""
-    if node.duty in (pb.NODE_DUTY_UNSPECIFIED, pb.NODE_DUTY_SERVING):
-        return node_state(node.state)
+    """Return the state of a node for a column: its duty if an operator has set it."""
+    if serves(node):
+        return "closed" if _cannot_start(node) else node_state(node.state)
     duty = "forgotten" if node.duty in _FORGOTTEN else node_duty(node)
     away = node.state in (pb.NODE_STATE_SILENT, pb.NODE_STATE_DOWN)
     return f"{duty} {node_state(node.state)}" if away and duty != "forgotten" else duty
 
 
+def _cannot_start(node: pb.Node) -> bool:
+    return bool(node.launch_fault) and node.state == pb.NODE_STATE_UP
+
+
 def styled_node_status(node: pb.Node) -> Styled:
-    """`node_status` in its colour; orders of operators stand out."""
-    served = node.duty in (pb.NODE_DUTY_UNSPECIFIED, pb.NODE_DUTY_SERVING)
-    style = NODE_STYLES.get(node.state, "") if served else "magenta"
+    """Return `node_status` in its color; orders of operators stand out."""
+    served = serves(node)
+    style = NODE_STYLES.get(node.state, "") if served and not _cannot_start(node) else "magenta"
     return Styled(node_status(node), style=style)
 
 
 def job_kind(kind: pb.JobKind) -> str:
-    """The kind of a job in one word."""
+    """Return the kind of a job in one word."""
     if kind not in pb.JobKind.values():
         return f"kind-{int(kind)}"
     return enum_word(pb.JobKind.Name(kind), "JOB_KIND_")
 
 
 def resize_way(mode: common.ResizeMode) -> str:
-    """How jobs of a mode change their size, by the name that `--resize` has for it."""
+    """Return how jobs of a mode change their size, as the value of `--resize`."""
     if mode == common.RESIZE_MODE_MASK:
         return "cores"
     if mode not in common.ResizeMode.values():
@@ -123,25 +131,25 @@ def resize_way(mode: common.ResizeMode) -> str:
 
 
 def short_time(time_ns: int) -> str:
-    """A time that may be far below a second: `0`, `31 ms`, `4.20 s`, then as `duration`."""
+    """Return a time that may be far below a second: `0`, `31 ms`, `4.20 s`, then as `duration`."""
     if time_ns < NS_PER_S:
         return f"{time_ns / 1e6:.3g} ms" if time_ns else "0"
     return f"{time_ns / 1e9:.2f} s" if time_ns < 60 * NS_PER_S else duration(time_ns / 1e9)
 
 
 def watts(power_uw: int, places: int = 1) -> str:
-    """Watts without the unit, `-` for zero."""
+    """Return watts without the unit, `-` for zero."""
     return f"{w_from_uw(power_uw):.{places}f}" if power_uw else NONE
 
 
 def power(power_uw: int) -> str:
-    """Watts or kilowatts with the unit, zero included."""
+    """Return watts or kilowatts with the unit, zero included."""
     value_w = w_from_uw(power_uw)
     return f"{value_w / 1000:.2f} kW" if abs(value_w) >= 100_000 else f"{value_w:.1f} W"
 
 
 def energy(energy_uj: int) -> str:
-    """Joules, kilojoules or megajoules."""
+    """Return joules, kilojoules or megajoules."""
     joules = energy_uj / 1e6
     if joules >= 1e6:
         return f"{joules / 1e6:.2f} MJ"
@@ -149,7 +157,7 @@ def energy(energy_uj: int) -> str:
 
 
 def memory(size_bytes: int) -> str:
-    """Memory in the unit that reads best."""
+    """Return memory in the most readable unit."""
     for unit, scale in (("GiB", 2**30), ("MiB", 2**20)):
         if size_bytes >= scale:
             return f"{size_bytes / scale:.1f} {unit}"
@@ -157,7 +165,7 @@ def memory(size_bytes: int) -> str:
 
 
 def duration(seconds: float) -> str:
-    """At most six characters up to 99 days: `0.4s`, `42s`, `3m05s`, `2h04m`, `5d07h`."""
+    """Return at most six characters up to 99 days: `0.4s`, `42s`, `3m05s`, `2h04m`, `5d07h`."""
     if seconds < 0:
         return NONE
     if seconds < 9.95:
@@ -174,17 +182,22 @@ def duration(seconds: float) -> str:
 
 
 def clock(time_s: float) -> str:
-    """A moment, given in seconds since 1970, as the time of day here."""
-    return datetime.fromtimestamp(time_s).astimezone().strftime("%H:%M:%S") if time_s else NONE
+    """Return the local time of day with its UTC offset. ``time_s``: Unix seconds, 0 = none."""
+    return local(time_s).timetz().isoformat("seconds") if time_s else NONE
 
 
 def percent(share: float) -> str:
-    """A share of one, without decimals and within 0..100."""
+    """Return a fraction in percent, without decimals and within 0..100."""
     return f"{min(max(share, 0.0), 1.0) * 100:.0f}%"
 
 
+def cores(count: int) -> str:
+    """Return a number of cores with its noun."""
+    return f"{count} core" if count == 1 else f"{count} cores"
+
+
 def size(job: pb.Job) -> str:
-    """Present size and range, `2/1-4`, `n` marks whole nodes, `x8` units of 8 cores."""
+    """Return current size and range, `2/1-4`; `n` marks whole nodes, `x8` units of 8 cores."""
     spec = job.spec
     least, greatest = spec.size_min, spec.size_max or spec.size_min
     asked = f"{least}" if greatest == least else f"{least}-{greatest}"
@@ -201,7 +214,7 @@ def levels(job: pb.Job) -> str:
 
 
 def where(job: pb.Job) -> str:
-    """`node:cpus` of every share."""
+    """Return `node:cpus` of every share."""
     return " ".join(
         f"{share.node_id}:{'residual' if share.resident else share.cpus}" for share in job.shares
     )

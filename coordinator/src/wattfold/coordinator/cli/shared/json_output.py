@@ -1,4 +1,4 @@
-"""JSON for programs: documents of commands."""
+"""JSON documents of commands, for programs."""
 
 from __future__ import annotations
 
@@ -6,13 +6,16 @@ import json
 import math
 
 
-def dumps(document: object) -> str:
-    """One JSON document, indented. A value JSON has no word for (NaN, infinity) is null."""
-    return json.dumps(_finite(document), indent=2, ensure_ascii=False, allow_nan=False)
+def dumps(document: object, *, ascii_only: bool = False) -> str:
+    """Return an indented JSON document. Values without a JSON form (NaN, infinity) are null.
+
+    With ``ascii_only``, for output in another encoding than UTF-8.
+    """
+    return json.dumps(_finite(document), indent=2, ensure_ascii=ascii_only, allow_nan=False)
 
 
 def dumps_line(document: object) -> str:
-    """One JSON document on one line, for a stream of them."""
+    """Return a JSON document on one line, for a stream of documents."""
     return json.dumps(_finite(document), ensure_ascii=False, allow_nan=False)
 
 

@@ -1,4 +1,4 @@
-"""A group of commands that are imported when they are used: gRPC, numpy and matplotlib are slow."""
+"""Group of commands that are imported at their use: gRPC, numpy and matplotlib load slowly."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
 _GAPS = 6
-"""Blanks of a line with a command and its help, as click counts them."""
+"""Blanks in a line with a command and its help, as counted by click."""
 
 
 class LazyGroup(click.Group):
-    """Subclasses name their commands: ``{"describe": "workload_describe:describe"}``."""
+    """Group whose subclasses name its commands: ``{"describe": "workload_describe:describe"}``."""
 
     COMMANDS: ClassVar[Mapping[str, str]] = {}
     """Module of this package and attribute, by the name of the command."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
-        """All names, in the order in which they are listed."""
+        """Return all names, in the order in which they are listed."""
         return list(self.COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
-        """Imports a command; None if there is none of that name."""
+        """Import a command; None if there is no command of that name."""
         if cmd_name not in self.COMMANDS:
             return None
         module, _, attribute = self.COMMANDS[cmd_name].partition(":")
@@ -37,7 +37,7 @@ class LazyGroup(click.Group):
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Lists the commands without importing them."""
+        """List the commands without importing them."""
         names = self.list_commands(ctx)
         limit = formatter.width - _GAPS - max(map(len, names))
         with formatter.section("Commands"):
@@ -46,7 +46,7 @@ class LazyGroup(click.Group):
             )
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """Completes names of commands without importing them, and options."""
+        """Complete names of commands without importing them, and options."""
         from click.shell_completion import CompletionItem
 
         names = [name for name in self.list_commands(ctx) if name.startswith(incomplete)]
@@ -54,5 +54,5 @@ class LazyGroup(click.Group):
         return items + click.Command.shell_complete(self, ctx, incomplete)
 
     def _listed(self, name: str) -> click.Command:
-        """A command with its name and help only."""
+        """Return a command with only its name and help."""
         return click.Command(name, help=SHORT_HELPS[self.COMMANDS[name]])

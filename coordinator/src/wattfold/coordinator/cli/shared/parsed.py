@@ -1,4 +1,4 @@
-"""Click types that take functions: to read a text, or to list names."""
+"""Click types from functions that parse a text or list names."""
 
 from __future__ import annotations
 

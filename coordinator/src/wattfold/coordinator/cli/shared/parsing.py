@@ -7,9 +7,10 @@ import re
 import signal
 import time
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import timedelta
 
 from wattfold.contract.ids import valid_name
+from wattfold.contract.local_time import LocalTimeError, local, parse_local_s
 from wattfold.contract.units import NS_PER_S, uw_from_w
 from wattfold.coordinator.cli.shared.parsed import Parsed as Parsed
 
@@ -36,12 +37,12 @@ class SizeRange:
 
     @property
     def is_range(self) -> bool:
-        """Whether there is a choice."""
+        """Whether the sizes differ."""
         return self.greatest > self.least
 
 
 def parse_size_range(text: str) -> SizeRange:
-    """Reads `4` or `2-8`. Raises ValueError."""
+    """Parse `4` or `2-8`. Raises ValueError."""
     match = re.fullmatch(r"(\d{1,7})(?:-(\d{1,7}))?", text.strip())
     if match is None:
         raise ValueError(f"not a size: {text!r}; expected for example 4 or 2-8")
@@ -55,10 +56,10 @@ def parse_size_range(text: str) -> SizeRange:
 
 
 def parse_duration_ns(text: str) -> int:
-    """Reads 90s, 5m, 1h30m, 2d, 500ms, HH:MM:SS or D-HH:MM:SS; nanoseconds above zero.
+    """Parse 90s, 5m, 1h30m, 2d, 500ms, HH:MM:SS or D-HH:MM:SS; return nanoseconds above zero.
 
-    A bare number is refused: some schedulers take it for minutes, others for seconds.
-    Raises ValueError.
+    A bare number is refused: some schedulers read it as minutes, others as seconds. Raises
+    ValueError.
     """
     clean = text.strip()
     clock = _CLOCK.match(clean)
@@ -75,7 +76,7 @@ def parse_duration_ns(text: str) -> int:
 
 
 def parse_power_uw(text: str) -> int:
-    """Reads 250, 250W, 1.5kW; microwatts above zero, rounded down. Raises ValueError."""
+    """Parse 250, 250W or 1.5kW; return microwatts above zero, rounded down. Raises ValueError."""
     match = _POWER.match(text.strip())
     if match is None:
         raise ValueError(f"not a power: {text!r}; expected for example 250, 250W or 1.5kW")
@@ -86,7 +87,7 @@ def parse_power_uw(text: str) -> int:
 
 
 def parse_memory_bytes(text: str) -> int:
-    """Reads 4G, 512M, 1.5GiB, 100MB; bytes above zero. G is 1024 M. Raises ValueError."""
+    """Parse 4G, 512M, 1.5GiB or 100MB; return bytes above zero. G is 1024 M. Raises ValueError."""
     match = _MEMORY.match(text.strip())
     if match is None:
         raise ValueError(f"not an amount of memory: {text!r}; expected for example 512M or 4G")
@@ -98,7 +99,7 @@ def parse_memory_bytes(text: str) -> int:
 
 
 def parse_time_s(text: str, now_s: float) -> float:
-    """Reads ISO 8601 (local without a zone), or from now DURATION or +DURATION; Unix seconds.
+    """Parse ISO 8601 (local without a zone), or DURATION or +DURATION from now, to Unix seconds.
 
     Raises ValueError.
     """
@@ -106,15 +107,35 @@ def parse_time_s(text: str, now_s: float) -> float:
     if clean.startswith("+") or _UNITS.match(clean):
         return now_s + parse_duration_ns(clean.removeprefix("+")) / NS_PER_S
     try:
-        return datetime.fromisoformat(clean).astimezone().timestamp()
+        return parse_local_s(clean)
+    except LocalTimeError:
+        raise
     except (ValueError, OverflowError, OSError) as error:
         raise ValueError(
             f"not a time: {text!r}; expected for example 2027-01-31T18:00 or 2h from now"
         ) from error
 
 
+def parse_begin_s(text: str, now_s: float) -> float:
+    """Parse now+1h, 16:00, 16:00:30 or a time as `parse_time_s`; `now` is 0.
+
+    A time of day is the next such time. Raises ValueError.
+    """
+    clean = text.strip().lower()
+    if clean == "now":
+        return 0.0
+    if clean.startswith("now+"):
+        return now_s + parse_duration_ns(clean.removeprefix("now+")) / NS_PER_S
+    if re.fullmatch(r"([01]?\d|2[0-3]):[0-5]\d(:[0-5]\d)?", clean):
+        today = local(now_s).date()
+        days = (today, today + timedelta(days=1))
+        times_s = (parse_local_s(f"{day}T{clean.zfill(5)}") for day in days)
+        return next(time_s for time_s in times_s if time_s > now_s)
+    return parse_time_s(text, now_s)
+
+
 def parse_names(text: str) -> tuple[str, ...]:
-    """Reads `a,b`; in this order, each once. Raises ValueError."""
+    """Parse `a,b`; return the names in this order, each once. Raises ValueError."""
     names = tuple(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
     if not names or not all(map(valid_name, names)):
         raise ValueError(f"not a list of names: {text!r}; expected for example bigmem,gpu-a100")
@@ -122,7 +143,7 @@ def parse_names(text: str) -> tuple[str, ...]:
 
 
 def parse_size_list(text: str) -> tuple[int, ...]:
-    """Reads `1,2,4`; ascending, each once. Raises ValueError."""
+    """Parse `1,2,4`; return ascending numbers, each once. Raises ValueError."""
     sizes = {parse_size_range(part).least for part in text.split(",") if part.strip()}
     if not sizes or "-" in text:
         raise ValueError(f"not a list of sizes: {text!r}; expected for example 1,2,4")
@@ -130,7 +151,7 @@ def parse_size_list(text: str) -> tuple[int, ...]:
 
 
 def parse_power_list_uw(text: str) -> tuple[int, ...]:
-    """Reads `30,40.5,60`; ascending microwatts, each once. Raises ValueError."""
+    """Parse `30,40.5,60`; return ascending microwatts, each once. Raises ValueError."""
     powers = {parse_power_uw(part) for part in text.split(",") if part.strip()}
     if not powers:
         raise ValueError(f"not a list of powers: {text!r}; expected for example 30,40,60")
@@ -138,19 +159,25 @@ def parse_power_list_uw(text: str) -> tuple[int, ...]:
 
 
 def parse_setting(text: str) -> tuple[str, str | None]:
-    """Reads `NAME=VALUE`, or `NAME` alone (None: take the caller's value). Raises ValueError."""
+    """Parse `NAME=VALUE`, or `NAME` alone (None: use the caller's value). Raises ValueError."""
     name, equals, value = text.partition("=")
     if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
         raise ValueError(f"not an environment variable: {text!r}; expected NAME=VALUE or NAME")
     return name, value if equals else None
 
 
-def parse_signal(text: str) -> int:
-    """Reads `USR1`, `SIGUSR1` or a number, except KILL and STOP. Raises ValueError."""
+def parse_any_signal(text: str) -> int:
+    """Parse `USR1`, `SIGUSR1` or a number. Raises ValueError."""
     names = {known.name.removeprefix("SIG"): int(known) for known in signal.Signals}
     number = int(text) if text.isdecimal() else names.get(text.upper().removeprefix("SIG"), 0)
     if not 0 < number < signal.NSIG:
         raise ValueError(f"not a signal: {text!r}; expected for example USR1")
+    return number
+
+
+def parse_signal(text: str) -> int:
+    """Parse `USR1`, `SIGUSR1` or a number, except KILL and STOP. Raises ValueError."""
+    number = parse_any_signal(text)
     if number in (signal.SIGKILL, signal.SIGSTOP):
         raise ValueError(f"no program can handle the signal {text!r}; use for example USR1")
     return number
@@ -162,7 +189,9 @@ POWER_UW = Parsed("watts", parse_power_uw)
 SIZES = Parsed("sizes", parse_size_list)
 MEMORY_BYTES = Parsed("memory", parse_memory_bytes)
 TIME_S = Parsed("time", lambda text: parse_time_s(text, time.time()))
+BEGIN_S = Parsed("time", lambda text: parse_begin_s(text, time.time()))
 NAMES = Parsed("names", parse_names)
 POWERS_UW = Parsed("watts", parse_power_list_uw)
 SIGNAL = Parsed("signal", parse_signal)
+ANY_SIGNAL = Parsed("signal", parse_any_signal)
 SETTING = Parsed("setting", parse_setting)

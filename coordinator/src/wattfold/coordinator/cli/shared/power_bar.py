@@ -1,4 +1,4 @@
-"""A bar of a power against its budget, drawn with characters."""
+"""A bar of a power relative to its budget, drawn with characters."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ _EIGHTHS = " ▏▎▍▌▋▊▉"
 
 
 def power_bar(value_uw: int, budget_uw: int, cells: int, style: str) -> Text:
-    """A bar of `cells` characters; full means the budget. Above it, the whole bar is red."""
+    """Return a bar of `cells` characters; full means the budget. Above it, the whole bar is red."""
     share = value_uw / budget_uw if budget_uw else 0.0
     if share > 1:
         return Text("█" * cells, style="bold red")

@@ -1,11 +1,12 @@
-"""The session: the global options of one invocation, passed to every command.
+"""Session of one invocation, with its global options, passed to every command.
 
-Also the decorators every command wears: the session, and `--json` behind the command as well as
-before it.
+The module also has the decorators of every command: the session, and `--json` after the command as
+well as before it.
 """
 
 from __future__ import annotations
 
+import codecs
 import os
 import sys
 from collections.abc import Callable
@@ -21,13 +22,13 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 
 UNLIMITED_WIDTH = 10_000
-"""Columns when standard output is no terminal: what is read by a program is never cut."""
-_OF_RICH = {"COLUMNS", "FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE"}
-"""Variables that rich lays out by."""
+"""Columns if standard output is not a terminal: output for programs is never cut."""
+_OF_RICH = {"FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE"}
+"""Variables that affect the layout of rich."""
 
 
 class Session:
-    """One invocation of the command. `json` may still be set by the option behind a command."""
+    """An invocation of the command. The option `--json` after a command may still set `json`."""
 
     def __init__(
         self, *, address: str, token_file: str | os.PathLike[str] | None, json: bool, color: bool
@@ -38,8 +39,8 @@ class Session:
         self._token_file = token_file
 
     def connect(self) -> CoordinatorClient:
-        """A client with the token of the session, if it has one."""
-        # gRPC takes its time to load, and commands without a coordinator do without.
+        """Return a client with the token of the session, if it has one."""
+        # gRPC loads slowly, and commands without a coordinator do not need it.
         from wattfold.coordinator.cli.shared.client import CoordinatorClient, read_token
 
         token = None
@@ -50,8 +51,8 @@ class Session:
         return CoordinatorClient(self.address, token)
 
     def console(self, stderr: bool = False) -> Console:
-        """A console on the standard output or error of this moment."""
-        # Rich takes its time to load, and most listings do without.
+        """Return a console on the current standard output or error."""
+        # Rich loads slowly, and most listings do not need it.
         from wattfold.coordinator.cli.shared.console import OutputConsole
 
         stream = sys.stderr if stderr else sys.stdout
@@ -67,7 +68,7 @@ class Session:
         )
 
     def print(self, renderable: RenderableType) -> None:
-        """Text on standard output, without the blanks rich fills lines up with."""
+        """Print text on standard output, without the padding blanks of rich."""
         lines = self._plain_lines(renderable)
         if lines is not None:
             click.echo("\n".join(lines), color=sys.stdout.isatty())
@@ -79,27 +80,29 @@ class Session:
         click.echo("\n".join(line.rstrip() for line in lines), color=console.is_terminal)
 
     def _plain_lines(self, renderable: RenderableType) -> list[str] | None:
-        """A table that fits, as rich would lay it out; None: it is for rich."""
+        """Return the lines of a table; None if rich must print it."""
         from wattfold.coordinator.cli.shared.tables import FieldTable, PlainTable
 
         if not isinstance(renderable, PlainTable | FieldTable) or _OF_RICH.intersection(os.environ):
             return None
+        given = os.environ.get("COLUMNS", "")
         if not sys.stdout.isatty():
-            return renderable.lines(UNLIMITED_WIDTH, "none")
+            return renderable.lines(int(given) if given.isdigit() else UNLIMITED_WIDTH, "none")
         if os.environ.get("TERM", "").lower() in ("dumb", "unknown"):
             return None
         try:
-            width = os.get_terminal_size(sys.stdout.fileno()).columns
-        except OSError:
+            width = int(given or os.get_terminal_size(sys.stdout.fileno()).columns)
+        except (OSError, ValueError):
             return None
         colors = self.color and not os.environ.get("NO_COLOR")
         return renderable.lines(width, "colors" if colors else "styles")
 
     def print_json(self, document: object) -> None:
-        """The one document of the command."""
+        """Print the single document of the command."""
         from wattfold.coordinator.cli.shared import json_output
 
-        click.echo(json_output.dumps(document))
+        utf8 = codecs.lookup(sys.stdout.encoding or "ascii").name == "utf-8"
+        click.echo(json_output.dumps(document, ascii_only=not utf8))
 
 
 def _set_json(context: click.Context, _parameter: click.Parameter, value: bool) -> None:
@@ -119,5 +122,5 @@ pass_session = click.make_pass_decorator(Session)
 
 
 def session_command(command: F) -> F:
-    """Gives a command the session as its first argument, and `--json`."""
+    """Pass the session to a command as its first argument, and add `--json`."""
     return cast(F, json_option(pass_session(command)))

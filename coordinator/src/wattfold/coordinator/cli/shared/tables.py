@@ -1,12 +1,18 @@
-"""Tables of all listings: no lines, one row per entry, cells that are cut instead of wrapped.
+"""Tables of all listings, without lines, with one row per entry and shortened cells.
 
-Importing rich takes longer than a coordinator needs to answer. This module therefore lays out
-tables whose cells all fit. Rich lays out tables that must be cut or wrapped, and parts of screens.
+A column of descriptions is wrapped instead.
+
+Importing rich takes longer than a coordinator needs to answer, and rich lays out 2,000 rows in more
+than a second. This module therefore lays out tables itself. Rich lays out cells of several lines or
+styles, long values of single entries, and parts of screens.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
+
+from wattfold.coordinator.cli.shared.text_layout import cell_width, fitted, narrowed
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -25,7 +31,7 @@ _COLOR_CODE_MIN = 30
 
 
 Ansi: TypeAlias = Literal["none", "styles", "colors"]
-"""Codes that the output takes: none, or bold and dim, or these and colours."""
+"""Codes that the output accepts: none, only bold and dim, or also colors."""
 
 
 class Styled(NamedTuple):
@@ -44,30 +50,37 @@ Cell: TypeAlias = "str | Styled | Text"
 
 
 class Column(NamedTuple):
-    """One column. A flexible one is cut first when the terminal is narrow."""
+    """A column. A flexible column is cut first if the terminal is narrow, or wrapped."""
 
     title: str
     justify: Literal["left", "right"] = "left"
     flexible: bool = False
+    wraps: bool = False
+    """Whether long cells of a flexible column take several lines."""
 
 
 def left(title: str) -> Column:
-    """A column of words."""
+    """Return a column of words."""
     return Column(title=title)
 
 
 def right(title: str) -> Column:
-    """A column of numbers."""
+    """Return a column of numbers."""
     return Column(title=title, justify="right")
 
 
 def flexible(title: str) -> Column:
-    """A column of words that may be cut."""
+    """Return a column of words that may be cut."""
     return Column(title=title, flexible=True)
 
 
+def wrapped(title: str) -> Column:
+    """Return a column of sentences."""
+    return Column(title=title, flexible=True, wraps=True)
+
+
 class PlainTable:
-    """Entries of one line each, below the titles of the columns."""
+    """A table with one line per entry, below the titles of the columns."""
 
     def __init__(self, columns: tuple[Column, ...]) -> None:
         self._columns = columns
@@ -79,14 +92,14 @@ class PlainTable:
         return len(self._rows)
 
     def add_row(self, *cells: Cell) -> None:
-        """Adds an entry."""
+        """Add an entry."""
         self._rows.append(cells)
 
     def lines(self, width: int, ansi: Ansi) -> list[str] | None:
-        """The table as text, or None if this needs rich: cells that do not fit or are no ASCII."""
+        """Return the table as text, or None if it needs rich: cells of several lines or styles."""
         head = tuple(Styled(column.title, "bold") for column in self._columns)
-        right_aligned = [column.justify == "right" for column in self._columns]
-        return _aligned([head, *self._rows], right_aligned, 1, width, ansi)
+        rows = [head, *self._rows]
+        return _aligned(rows, self._columns, 1, width, ansi, cuts=True, titled=True)
 
     def __rich__(self) -> Table:
         from rich.table import Table
@@ -97,31 +110,29 @@ class PlainTable:
             table.add_column(
                 Text(column.title, no_wrap=True, overflow="ellipsis"),
                 justify=column.justify,
-                # rich shrinks the columns that may wrap first; the cells themselves never do.
+                # rich shrinks the columns that may wrap first; the cells themselves never wrap.
                 no_wrap=not column.flexible,
                 overflow="ellipsis",
             )
         for row in self._rows:
             texts = [_text(cell) for cell in row]
-            for text in texts:
-                text.no_wrap = True
-                text.overflow = "ellipsis"
+            for text, column in zip(texts, self._columns, strict=True):
+                text.no_wrap = not column.wraps
+                text.overflow = "fold" if column.wraps else "ellipsis"
             table.add_row(*texts)
         return table
 
 
 class FieldTable:
-    """Names and values of one thing; long values wrap under themselves."""
+    """A table of names and values of one object; long values wrap."""
 
     def __init__(self, fields: list[tuple[str, Cell]]) -> None:
         self._fields = fields
 
     def lines(self, width: int, ansi: Ansi) -> list[str] | None:
-        """The table as text, or None if this needs rich: values that do not fit or are no ASCII."""
-        rows: list[tuple[Cell, ...]] = [
-            (Styled(name, "bold"), value) for name, value in self._fields
-        ]
-        return _aligned(rows, [False, False], 2, width, ansi)
+        """Return the table as text, or None if it needs rich: values that do not fit."""
+        rows = [(Styled(name, "bold"), value) for name, value in self._fields]
+        return _aligned(rows, [left(""), left("")], 2, width, ansi, cuts=False)
 
     def __rich__(self) -> Table:
         from rich.table import Table
@@ -135,17 +146,17 @@ class FieldTable:
 
 
 def plain_table(*columns: Column) -> PlainTable:
-    """An empty table of these columns; fill it by `add_row`."""
+    """Return an empty table of these columns; fill it with `add_row`."""
     return PlainTable(columns)
 
 
 def add_row(table: PlainTable, *cells: Cell) -> None:
-    """Adds an entry of one line."""
+    """Add an entry of one line."""
     table.add_row(*cells)
 
 
 def field_table(fields: list[tuple[str, Cell]]) -> FieldTable:
-    """Names and values of one thing; long values wrap under themselves."""
+    """Return a table of names and values of one object; long values wrap."""
     return FieldTable(fields)
 
 
@@ -158,36 +169,54 @@ def _text(cell: Cell) -> Text:
 
 
 def _aligned(
-    rows: list[tuple[Cell, ...]], right_aligned: list[bool], gap: int, width: int, ansi: Ansi
+    rows: Sequence[Sequence[Cell]],
+    columns: Sequence[Column],
+    gap: int,
+    width: int,
+    ansi: Ansi,
+    *,
+    cuts: bool,
+    titled: bool = False,
 ) -> list[str] | None:
+    """Lay out rows below each other; None if only rich can, or if ``cuts`` is needed but not set.
+
+    Columns that do not fit are narrowed. Their cells are cut, or continue in the next line, except
+    those of the first row if it is ``titled``.
+    """
     plain = [[_plain(cell) for cell in row] for row in rows]
-    # Wide characters, line ends and texts of several styles are left to rich.
     if any(cell is None for row in plain for cell in row):
         return None
     cells = [[cell for cell in row if cell is not None] for row in plain]
-    widths = [
-        max((len(row[at].text) for row in cells), default=0) for at in range(len(right_aligned))
+    natural = [
+        max((cell_width(row[at].text) for row in cells), default=0) for at in range(len(columns))
     ]
-    if sum(widths) + gap * (len(widths) - 1) > width:
+    room = width - gap * (len(columns) - 1)
+    if sum(natural) > room and not cuts:
         return None
-    lines = []
-    for row in cells:
-        parts = []
-        for cell, columns, to_right in zip(row, widths, right_aligned, strict=True):
-            text = cell.text.rstrip()
-            blanks = " " * (columns - len(text))
-            shown = _with_codes(text, cell.style, ansi)
-            parts.append(blanks + shown if to_right else shown + blanks)
-        lines.append((" " * gap).join(parts).rstrip())
+    widths = narrowed(natural, [column.flexible for column in columns], room)
+    lines: list[str] = []
+    for number, row in enumerate(cells):
+        is_title = titled and number == 0
+        texts = [
+            fitted(cell.text.rstrip(), columns_wide, wraps=column.wraps and not is_title)
+            for cell, columns_wide, column in zip(row, widths, columns, strict=True)
+        ]
+        for at in range(max(map(len, texts))):
+            parts = []
+            for cell, text, columns_wide, column in zip(row, texts, widths, columns, strict=True):
+                line = text[at] if at < len(text) else ""
+                blanks = " " * (columns_wide - cell_width(line))
+                shown = _with_codes(line, cell.style, ansi)
+                parts.append(blanks + shown if column.justify == "right" else shown + blanks)
+            lines.append((" " * gap).join(parts).rstrip())
     return lines
 
 
 def _plain(cell: Cell) -> Styled | None:
-    """A cell of printable ASCII text in one style; None for any other."""
+    """Return a cell of printable text in one style; None for any other cell."""
     if isinstance(cell, str):
         cell = Styled(cell)
-    fits = isinstance(cell, Styled) and cell.text.isascii() and cell.text.isprintable()
-    return cell if isinstance(cell, Styled) and fits else None
+    return cell if isinstance(cell, Styled) and cell.text.isprintable() else None
 
 
 def _with_codes(text: str, style: str, ansi: Ansi) -> str:

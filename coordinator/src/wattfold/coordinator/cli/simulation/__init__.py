@@ -1,1 +1,1 @@
-"""Commands of the simulator: simulate, reproduce."""
+"""Commands of the simulator: simulate, compare, reproduce."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,8 +12,10 @@ import click
 from wattfold.contract.units import w_from_uw
 from wattfold.coordinator.cli.shared.errors import BadRequestError
 from wattfold.coordinator.cli.shared.exit_codes import ExitCode
+from wattfold.coordinator.cli.shared.packages import require
 from wattfold.coordinator.cli.shared.parsing import MAX_SIZE
 from wattfold.coordinator.cli.shared.session import Session, session_command
+from wattfold.coordinator.cli.simulation.compare_budgets import BUDGETS
 from wattfold.coordinator.cli.simulation.policy_settings import (
     POLICIES,
     SETTING,
@@ -21,6 +24,7 @@ from wattfold.coordinator.cli.simulation.policy_settings import (
 )
 from wattfold.coordinator.cli.simulation.simulate import simulation_failures
 from wattfold.coordinator.cli.simulation.simulate_options import (
+    MAX_SEEDS,
     classes_options,
     job_options,
     machine_options,
@@ -41,7 +45,9 @@ from wattfold.coordinator.cli.workloads.workload_options import (
 )
 
 if TYPE_CHECKING:
-    from wattfold.coordinator.simulation.runs.case import SimulationCase
+    from wattfold.coordinator.cli.simulation.simulate_outcome import Finished
+    from wattfold.simulator.engine.record import RunRecord
+    from wattfold.simulator.runs.case import SimulationCase
 
 DEFAULT = "easy,easy-uniform,parm-wse"
 PICTURES = (".png", ".svg", ".pdf")
@@ -77,11 +83,25 @@ PICTURES = (".png", ".svg", ".pdf")
 )
 @predict_option
 @click.option(
+    "--budgets",
+    type=BUDGETS,
+    metavar="LOW..HIGH|W,W,...",
+    help="Several power budgets instead of --budget: 8kW..12kW (5 budgets), 8kW..12kW:9 (9 "
+    "budgets), 8kW..12kW/500W (by step) or 8kW,10kW,12kW. The plot has a line for each policy.",
+)
+@click.option(
     "--seed",
     type=click.IntRange(0),
     default=0,
     show_default=True,
     help="Seed for profiles, and for the jobs of a model.",
+)
+@click.option(
+    "--seeds",
+    type=click.IntRange(1, MAX_SEEDS),
+    default=1,
+    help="Number of seeds to run, starting at --seed. The results are means, and 95 % confidence "
+    "intervals of the ratios. Default: 1.",
 )
 @click.option(
     "--workers", type=click.IntRange(1), help="Number of processes. Default: the number of cores."
@@ -94,69 +114,174 @@ PICTURES = (".png", ".svg", ".pdf")
 )
 @session_command
 def compare(session: Session, **options: Any) -> None:
-    """Compare policies on the same jobs, machine and budget.
+    """Compare policies on the same jobs, machine and budgets.
 
-    Run times follow the profiles of the jobs, so a lower cap slows a job under every policy.
-    Without --annotations, profiles are drawn from the seed. With --machine, jobs have no profiles
-    and run as long as the log states.
+    Under a budget, jobs have profiles: lower caps and other sizes slow a job under every policy.
+    Without --annotations, profiles are drawn from the seed. Without a budget, caps stay at the
+    maximum, and jobs run as long as the log states.
 
     \b
     wattfold compare --log kth.swf.gz --count 1000 --nodes 100 --idle 30 --budget 8kW \\
         --cut-sizes
-    wattfold compare --log kth.swf.gz --nodes 100 --idle 30 --budget 8kW --cut-sizes \\
-        --policies easy,easy-uniform,parm-wse --set parm.alpha=0.5 --plot policies.png
+    wattfold compare --model lublin --jobs 300 --nodes 32 --budgets 2.8kW..4kW --cut-sizes \\
+        --seeds 3 --plot policies.png
     """
     from wattfold.coordinator.cli.simulation.simulate_cases import check_one_source
-    from wattfold.coordinator.cli.simulation.simulate_outcome import Stopped
-    from wattfold.coordinator.cli.simulation.simulate_run import run_cases
-    from wattfold.coordinator.cli.workloads.odd_row_tables import odd_row_table
-    from wattfold.coordinator.simulation.results.comparison import (
-        compared,
-        comparison_document,
-        comparison_table,
-    )
 
-    plot: Path | None = options["plot"]
-    _check_plot(plot)
+    _check_plot(options["plot"])
     check_one_source(options)
+    if options["budgets"] and options["budget_text"]:
+        raise BadRequestError("--budgets replaces --budget; give one of them")
     refuse_unused_jobs(click.get_current_context(), options)
     refuse_other_machine(click.get_current_context(), options)
     refuse_unmeant(options["settings"], options["policies"])
     with expected_failures(), simulation_failures():
         cases = _cases(options)
-        finished = run_cases(
-            session, cases, resume=False, formats=(), workers=options["workers"], dask=None
-        )
-        if isinstance(finished, Stopped):
-            warn("wattfold: stopped")
-            raise click.exceptions.Exit(ExitCode.INTERRUPTED)
-        if options["odd_rows_path"]:
-            write_odd_rows(finished[0].report, options["odd_rows_path"])
-        runs = [compared(run.record) for run in finished]
-        if plot is not None:
-            # matplotlib takes its time to load.
-            from wattfold.coordinator.figures.policy_comparison import save_policy_comparison
-            from wattfold.coordinator.figures.simulation_style import machine_title
+        if options["budgets"]:
+            _sweep(session, cases, options)
+        else:
+            _compare(session, cases, options)
 
-            records = [run.record for run in finished]
-            save_policy_comparison(plot, runs, machine_title(records, cases[0].source.name))
-    machine, budget = cases[0].machine, cases[0].budget
-    report = finished[0].report
+
+def _compare(session: Session, cases: Sequence[SimulationCase], options: dict[str, Any]) -> None:
+    """Show one budget: a table of all metrics."""
+    from wattfold.coordinator.cli.simulation.simulate_outcome import Stopped
+    from wattfold.coordinator.cli.simulation.simulate_run import run_cases
+    from wattfold.simulator.results.comparison import (
+        Compared,
+        compared,
+        comparison_document,
+        comparison_table,
+        mean_run,
+    )
+    from wattfold.simulator.runs.notes import profile_document
+
+    plot: Path | None = options["plot"]
+    finished = run_cases(
+        session, cases, resume=False, formats=(), workers=options["workers"], dask=None
+    )
+    if isinstance(finished, Stopped):
+        warn("wattfold: stopped")
+        raise click.exceptions.Exit(ExitCode.INTERRUPTED)
+    by_policy: dict[str, list[Compared]] = {}
+    for case, run in zip(cases, finished, strict=True):
+        by_policy.setdefault(case.name, []).append(compared(run.record))
+    runs = list(by_policy.values())
+    notes = _notes(cases, finished, options)
+    if plot is not None:
+        # matplotlib loads slowly.
+        from wattfold.simulator.figures.policy_comparison import save_policy_comparison
+        from wattfold.simulator.figures.style import machine_title
+
+        title = machine_title([run.record for run in finished], cases[0].source.name)
+        save_policy_comparison(plot, [mean_run(one) for one in runs], title)
+    budget = cases[0].budget
     if session.json:
+        known = {case.name: profile_document(case) for case in cases}
+        documents = zip(known.values(), comparison_document(runs), strict=True)
         session.print_json(
             {
-                "nodes": machine.nodes,
+                **_document(cases, finished, options),
                 "budget_w": w_from_uw(budget.steps[0].budget_uw),
                 "budget_w_least": w_from_uw(budget.least_uw),
-                "seed": options["seed"],
-                "runs": comparison_document(runs),
-                "odd_rows": len(report.rows),
-                "figure": str(plot) if plot else None,
+                "runs": [{**document, **profiles} for profiles, document in documents],
             }
         )
         return
-    click.echo(_heading(cases[0], runs[0].jobs))
+    least_w = w_from_uw(budget.least_uw)
+    power = f"{least_w:,.0f} W" if budget.is_constant else f"a budget down to {least_w:,.0f} W"
+    click.echo(f"{_jobs(cases, finished)} under {power}\n")
     session.print(comparison_table(runs))
+    click.echo(_decision_times(cases, finished))
+    _end(session, notes, finished, plot)
+
+
+def _decision_times(cases: Sequence[SimulationCase], finished: Sequence[Finished]) -> str:
+    from wattfold.simulator.results.comparison import decision_s
+    from wattfold.simulator.results.scales import Quantity, scale_for
+
+    records: dict[str, list[RunRecord]] = {}
+    for case, run in zip(cases, finished, strict=True):
+        records.setdefault(case.name, []).append(run.record)
+    times = {name: decision_s(runs) for name, runs in records.items()}
+    scale = scale_for(Quantity.TIME, times.values())
+    shown = ", ".join(f"{name} {scale.text(time)}" for name, time in times.items())
+    return f"\nTime per simulated decision on this machine, {scale.unit}: {shown}"
+
+
+def _sweep(session: Session, cases: Sequence[SimulationCase], options: dict[str, Any]) -> None:
+    """Show several budgets: a table per metric."""
+    from wattfold.coordinator.cli.simulation.compare_budgets import (
+        save_sweep,
+        show_sweep,
+        sweep_points,
+        under_budgets,
+    )
+    from wattfold.simulator.results.budget_sweep import sweep_document
+    from wattfold.simulator.runs.notes import profile_document
+
+    plot: Path | None = options["plot"]
+    swept = under_budgets(cases, options["budgets"])
+    points, finished = sweep_points(session, swept, options["workers"])
+    policies = list(dict.fromkeys(case.name for case in cases))
+    notes = _notes(swept, finished, options)
+    jobs = _jobs(cases, finished)
+    if plot is not None:
+        save_sweep(plot, points, policies, title=jobs, notes=notes)
+    if session.json:
+        session.print_json(
+            {
+                **_document(cases, finished, options),
+                "budgets": sweep_document(points),
+                "profiles": {case.name: profile_document(case)["profiles"] for case in cases},
+            }
+        )
+        return
+    click.echo(f"{jobs}\n")
+    show_sweep(session, points, policies)
+    _end(session, notes, finished, plot)
+
+
+def _document(
+    cases: Sequence[SimulationCase], finished: Sequence[Finished], options: dict[str, Any]
+) -> dict[str, Any]:
+    return {
+        "nodes": cases[0].machine.nodes,
+        "seed": options["seed"],
+        "seeds": options["seeds"],
+        "odd_rows": len(finished[0].report.rows),
+        "figure": str(options["plot"]) if options["plot"] else None,
+    }
+
+
+def _jobs(cases: Sequence[SimulationCase], finished: Sequence[Finished]) -> str:
+    case, jobs = cases[0], finished[0].metrics.jobs
+    return f"{jobs:,} jobs of {case.source.name} on {case.machine.nodes:,} nodes"
+
+
+def _notes(
+    cases: Sequence[SimulationCase], finished: Sequence[Finished], options: dict[str, Any]
+) -> list[str]:
+    from wattfold.simulator.results.comparison import interval_sentence
+    from wattfold.simulator.runs.notes import by_name_note, profile_notes
+
+    if options["odd_rows_path"]:
+        write_odd_rows(finished[0].report, options["odd_rows_path"])
+    named = dict.fromkeys(by_name_note(case, finished[0].record.jobs) for case in cases)
+    said = [interval_sentence(options["seeds"], options["seed"]), *profile_notes(cases), *named]
+    return [note for note in said if note]
+
+
+def _end(
+    session: Session, notes: Sequence[str], finished: Sequence[Finished], plot: Path | None
+) -> None:
+    from wattfold.coordinator.cli.workloads.odd_row_tables import odd_row_table
+
+    if notes:
+        click.echo()
+    for note in notes:
+        click.echo(note)
+    report = finished[0].report
     if report.rows:
         click.echo()
         session.print(odd_row_table(report))
@@ -164,17 +289,11 @@ def compare(session: Session, **options: Any) -> None:
         click.echo(f"\nPlot: {plot}")
 
 
-def _heading(case: SimulationCase, jobs: int) -> str:
-    budget = case.budget
-    least_w = w_from_uw(budget.least_uw)
-    power = f"{least_w:,.0f} W" if budget.is_constant else f"a budget down to {least_w:,.0f} W"
-    return f"{jobs:,} jobs of {case.source.name} on {case.machine.nodes:,} nodes under {power}\n"
-
-
 def _check_plot(plot: Path | None) -> None:
-    """Before the runs, which may take long, and not after them."""
+    """Check the plot's path before the runs, which may take long."""
     if plot is None:
         return
+    require("matplotlib")
     if plot.suffix not in PICTURES:
         raise BadRequestError(f"--plot {plot}: the name must end in {', '.join(PICTURES)}")
     if not plot.absolute().parent.is_dir():
@@ -188,8 +307,7 @@ def _cases(options: dict[str, Any]) -> list[SimulationCase]:
         predictors_of,
         source_of,
     )
-    from wattfold.coordinator.simulation.pool.run_times import RunTimeModel
-    from wattfold.coordinator.simulation.runs.case import PolicyChoice, SimulationCase
+    from wattfold.simulator.runs.case import PolicyChoice, SimulationCase
 
     choices = [
         PolicyChoice(name=name, settings=of_policy(name, options["settings"]))
@@ -203,28 +321,29 @@ def _cases(options: dict[str, Any]) -> list[SimulationCase]:
     if counted and not options["nodes"]:
         options = options | {"nodes": _nodes_of_log(options)}
     machine = machine_of(options)
+    if options["budgets"]:
+        # Profiles and charges are the same as under a budget; `under_budgets` sets the budgets.
+        options = options | {"budget_text": f"{w_from_uw(options['budgets'][-1])}W"}
     budget = BudgetText(text=options["budget_text"]).read(machine.full_uw)
-    model = RunTimeModel.PASS if counted else None
-    source = source_of(options, choices, model)
     return [
         SimulationCase(
-            source=source,
+            source=source_of(options, choice),
             machine=machine,
             budget=budget,
             policy=choice,
-            seed=options["seed"],
-            model=model,
+            seed=seed,
             placement=options["placement"],
             predict=predict,
             prices=prices_of(options),
         )
+        for seed in range(options["seed"], options["seed"] + options["seeds"])
         for choice, predict in product(choices, predictors_of(options))
     ]
 
 
 def _nodes_of_log(options: dict[str, Any]) -> int:
-    """The nodes of the machine that a log was taken on, by its header, else its largest job."""
-    from wattfold.coordinator.simulation.workloads.log_reader import read_log
+    """Return the number of nodes of the machine of a log, by its header, else its largest job."""
+    from wattfold.simulator.workloads.log_reader import read_log
 
     if options["log"] is None:
         raise BadRequestError("--model needs the size of the machine; add --nodes N")

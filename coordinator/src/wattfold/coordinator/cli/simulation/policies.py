@@ -11,15 +11,15 @@ from wattfold.coordinator.cli.shared.session import Session, session_command
 from wattfold.coordinator.cli.shared.tables import (
     add_row,
     field_table,
-    flexible,
     left,
     plain_table,
+    wrapped,
 )
 from wattfold.coordinator.cli.simulation.policy_settings import parse_policy
 
 if TYPE_CHECKING:
     from wattfold.coordinator.policies import registry
-    from wattfold.coordinator.policies.descriptions import Description, PolicySetting
+    from wattfold.coordinator.policies.description import Description, PolicySetting
 
 DEFAULT = "parm-wse"
 
@@ -56,7 +56,7 @@ def _list(session: Session) -> None:
     if session.json:
         session.print_json({"policies": [_entry_document(entry) for entry in registry.entries()]})
         return
-    table = plain_table(left("NAME"), left("ALIAS"), left("RUNS IN"), flexible("DESCRIPTION"))
+    table = plain_table(left("NAME"), left("ALIAS"), left("RUNS IN"), wrapped("DESCRIPTION"))
     for entry in registry.entries():
         variant = entry.variant
         add_row(
@@ -67,7 +67,6 @@ def _list(session: Session) -> None:
 
 def _show(session: Session, family: Description) -> None:
     from wattfold.coordinator.policies import registry
-    from wattfold.coordinator.policies.descriptions import Place
 
     own = [entry for entry in registry.entries() if entry.family is family]
     if session.json:
@@ -76,23 +75,27 @@ def _show(session: Session, family: Description) -> None:
                 "family": family.name,
                 "title": family.title,
                 "audience": family.audience,
+                "fallback": family.fallback,
                 "citation": family.citation,
                 "policies": [_entry_document(entry) for entry in own],
                 "settings": [_setting_document(one) for one in family.settings],
             }
         )
         return
+    notes = dict.fromkeys(entry.variant.by_name for entry in own if entry.variant.by_name)
     session.print(
         field_table(
             [
                 (family.name, family.title),
                 ("for", family.audience),
                 ("source", family.citation),
+                ("fallback", f"{family.fallback} (if a round fails or is late)"),
+                *(("simulations", note) for note in notes),
             ]
         )
     )
     click.echo()
-    table = plain_table(left("POLICY"), left("ALIAS"), left("RUNS IN"), flexible("DESCRIPTION"))
+    table = plain_table(left("POLICY"), left("ALIAS"), left("RUNS IN"), wrapped("DESCRIPTION"))
     for entry in own:
         names = entry.variant.names
         add_row(table, names[0], ", ".join(names[1:]) or "-", _where(entry), entry.variant.title)
@@ -100,28 +103,28 @@ def _show(session: Session, family: Description) -> None:
     if not family.settings:
         return
     click.echo()
-    table = plain_table(
-        left("SETTING"), left("DEFAULT"), left("RANGE"), left("UNIT"), flexible("DESCRIPTION")
+    session.print(
+        field_table([(f"{family.name}.{one.key}", _setting_text(one)) for one in family.settings])
     )
-    for one in family.settings:
-        default = one.default if isinstance(one.default, str) else f"{one.default:g}"
-        where = "" if len(one.places) == len(Place) else f" ({one.places[0].value} only)"
-        add_row(
-            table,
-            f"{family.name}.{one.key}",
-            default,
-            one.range_text or "any",
-            one.unit or "-",
-            one.help + where,
-        )
-    session.print(table)
 
 
-def _where(entry: registry.Entry) -> str:
+def _setting_text(one: PolicySetting) -> str:
+    from wattfold.coordinator.policies.description import SettingScope
+
+    default = one.default if isinstance(one.default, str) else f"{one.default:g}"
+    unit = f" {one.unit}" if one.unit else ""
+    values = f" ({one.range_text})" if one.range_text else ""
+    place = (
+        "" if len(one.places) == len(SettingScope) else f" Used in the {one.places[0].value} only."
+    )
+    return f"{one.help.rstrip('.')}. Default: {default}{unit}{values}.{place}"
+
+
+def _where(entry: registry.RegisteredPolicy) -> str:
     return "simulator" if entry.variant.service is None else "service, simulator"
 
 
-def _entry_document(entry: registry.Entry) -> dict[str, Any]:
+def _entry_document(entry: registry.RegisteredPolicy) -> dict[str, Any]:
     variant = entry.variant
     return {
         "name": variant.name,
@@ -130,6 +133,7 @@ def _entry_document(entry: registry.Entry) -> dict[str, Any]:
         "title": variant.title,
         "service": variant.service is not None,
         "simulator": True,
+        "by_name": variant.by_name or None,
         "default": variant.name == DEFAULT,
     }
 

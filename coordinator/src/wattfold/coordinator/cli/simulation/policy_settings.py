@@ -11,19 +11,19 @@ from wattfold.coordinator.cli.shared.errors import BadRequestError
 from wattfold.coordinator.cli.shared.parsing import Parsed
 
 if TYPE_CHECKING:
-    from wattfold.coordinator.policies.descriptions import Value
+    from wattfold.coordinator.policies.description import Value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GivenSetting:
-    """One `--set`: whose it is (a family or one policy), which, and its value."""
+    """A `--set` option: a family or policy, its key, and its value."""
 
     whose: str
     key: str
     value: Value
 
     def meant_for(self, policy: str) -> bool:
-        """Whether it counts for a policy."""
+        """Whether it applies to a policy."""
         from wattfold.coordinator.policies import registry
 
         entry = registry.find(policy)
@@ -31,7 +31,7 @@ class GivenSetting:
 
 
 def parse_policy(text: str) -> str:
-    """A policy by any of its names, as simulations call it. Raises ValueError."""
+    """Return a policy by any of its names, as simulations name it. Raises ValueError."""
     from wattfold.coordinator.policies import registry
 
     entry = registry.find(text)
@@ -44,7 +44,7 @@ def parse_policy(text: str) -> str:
 
 
 def parse_policies(text: str) -> tuple[str, ...]:
-    """Reads `easy,easy-uniform,parm-wse`. Raises ValueError, also for one named twice."""
+    """Parse `easy,easy-uniform,parm-wse`. Raises ValueError, also for a repeated policy."""
     names = tuple(parse_policy(part.strip()) for part in text.split(","))
     for name in names:
         if names.count(name) > 1:
@@ -53,9 +53,9 @@ def parse_policies(text: str) -> tuple[str, ...]:
 
 
 def parse_setting(text: str) -> GivenSetting:
-    """Reads `parm.alpha=0.5`. Raises ValueError."""
+    """Parse `parm.alpha=0.5`. Raises ValueError."""
     from wattfold.coordinator.policies import registry
-    from wattfold.coordinator.policies.descriptions import Place, SettingError
+    from wattfold.coordinator.policies.description import SettingError, SettingScope
 
     path, equals, raw = text.partition("=")
     whose, dot, key = path.partition(".")
@@ -67,8 +67,8 @@ def parse_setting(text: str) -> GivenSetting:
         names = ", ".join(one.name for one in registry.DESCRIPTIONS)
         raise ValueError(f"no such policy: {whose!r}; the policies with settings are {names}")
     setting = family.setting(key)
-    if setting is None or Place.SIMULATOR not in setting.places:
-        known = [one.key for one in family.settings_in(Place.SIMULATOR)]
+    if setting is None or SettingScope.SIMULATOR not in setting.places:
+        known = [one.key for one in family.settings_in(SettingScope.SIMULATOR)]
         near = difflib.get_close_matches(key, known, n=1)
         hint = f"did you mean {near[0]}?" if near else f"its settings: {', '.join(known) or 'none'}"
         raise ValueError(f"{whose} has no setting {key!r}; {hint}")
@@ -79,7 +79,7 @@ def parse_setting(text: str) -> GivenSetting:
 
 
 def refuse_unmeant(settings: Sequence[GivenSetting], policies: Sequence[str]) -> None:
-    """Refuses settings of policies that were not chosen. Raises BadRequestError."""
+    """Refuse settings of policies that were not chosen. Raises BadRequestError."""
     for one in settings:
         if not any(map(one.meant_for, policies)):
             chosen = ", ".join(policies)
@@ -89,7 +89,7 @@ def refuse_unmeant(settings: Sequence[GivenSetting], policies: Sequence[str]) ->
 
 
 def of_policy(policy: str, settings: Sequence[GivenSetting]) -> tuple[tuple[str, Value], ...]:
-    """The settings given for one policy, by key; of one given twice the last counts."""
+    """Return the settings for one policy, by key; the last of repeated settings counts."""
     return tuple(sorted({s.key: s.value for s in settings if s.meant_for(policy)}.items()))
 
 

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 from wattfold.coordinator.cli.shared.parsing import parse_duration_ns
 
 if TYPE_CHECKING:
-    from wattfold.coordinator.core.queue import Waits
+    from wattfold.coordinator.core.model.queue import Waits
 
 EXAMPLE = "expected for example 2=24h, or 2=6h,24h"
 
 
 def parse_queue_wait(text: str) -> tuple[int, Waits]:
-    """Reads `2=24h` or `2=6h,24h`: a queue, its expected and greatest wait. Raises ValueError."""
-    from wattfold.coordinator.core.queue import Waits
+    """Parse `2=24h` or `2=6h,24h`: a queue, its expected and maximum wait. Raises ValueError."""
+    from wattfold.coordinator.core.model.queue import Waits
 
     number, _, said = text.partition("=")
     if not number.strip().isdecimal():

@@ -1,4 +1,4 @@
-"""`wattfold reproduce`: published evaluations, run again and compared claim by claim.
+"""`wattfold reproduce`: reruns of published evaluations, compared claim by claim.
 
 These commands need no coordinator.
 """

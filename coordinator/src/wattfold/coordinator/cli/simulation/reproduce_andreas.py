@@ -1,5 +1,7 @@
-"""`wattfold reproduce andreas`: the simulations of Filippini et al. (FiCloud 2021), and beyond; and
-its small cluster, live on emulated nodes of this machine.
+"""`wattfold reproduce andreas`: rerun and extension of the evaluation of ANDREAS.
+
+It simulates the evaluation of Filippini et al. (FiCloud 2021) and runs its small cluster live, on
+emulated nodes of this machine.
 """
 
 from __future__ import annotations
@@ -22,23 +24,23 @@ from wattfold.coordinator.cli.simulation.reproduce_run import (
     running,
 )
 from wattfold.coordinator.cli.workloads.workload_options import expected_failures
-from wattfold.coordinator.simulation.experiments.andreas.case import FAMILIES
-from wattfold.coordinator.simulation.experiments.andreas.settings import (
+from wattfold.simulator.papers.andreas.case import FAMILIES
+from wattfold.simulator.papers.andreas.settings import (
     CLUSTER,
     NODES,
     SEEDS,
     WORKLOADS,
-    Settings,
+    AndreasSettings,
 )
 
 if TYPE_CHECKING:
-    from wattfold.coordinator.simulation.experiments.andreas.evaluation import Findings
-    from wattfold.coordinator.simulation.experiments.report import Section
+    from wattfold.simulator.papers.andreas.evaluation import Findings
+    from wattfold.simulator.papers.report import Section
 
-_DEFAULTS = Settings()
+_DEFAULTS = AndreasSettings()
 _NAMES = (*FAMILIES, CLUSTER)
 _TRIAL = "wattfold.coordinator.demo.trainings"
-"""Run as a program: it stands above the command, with the site that it starts."""
+"""Run as a program, because it and its site are above the command in the import order."""
 SCALE, QUICK_SCALE, QUICK_JOBS = 60.0, 300.0, 3
 
 
@@ -148,22 +150,22 @@ def andreas(
 
     A stopped run continues where it stopped.
     """
-    from wattfold.coordinator.figures.andreas_evaluation import draw
-    from wattfold.coordinator.simulation.experiments.andreas.case import GAP, Plan
-    from wattfold.coordinator.simulation.experiments.andreas.evaluation import evaluate
-    from wattfold.coordinator.simulation.experiments.andreas.report import report_of
-    from wattfold.coordinator.simulation.experiments.andreas.settings import stand_ins
-    from wattfold.coordinator.simulation.experiments.report import write_report
-    from wattfold.coordinator.simulation.sweep.store import ResultStore
+    from wattfold.simulator.papers.andreas.case import GAP, AndreasPlan
+    from wattfold.simulator.papers.andreas.evaluation import evaluate
+    from wattfold.simulator.papers.andreas.figures import draw
+    from wattfold.simulator.papers.andreas.report import report_of
+    from wattfold.simulator.papers.andreas.settings import stand_ins
+    from wattfold.simulator.papers.report import write_report
+    from wattfold.simulator.sweep.store import ResultStore
 
     named = list(_NAMES) if everything else list(dict.fromkeys(names))
     if not named:
         raise BadRequestError(f"no family given; choose from {', '.join(_NAMES)}, or use --all")
     chosen = [name for name in named if name != CLUSTER]
     with expected_failures():
-        settings = Settings(**options)
+        settings = AndreasSettings(**options)
     sizes = tuple(sorted(set(nodes)))
-    plan = Plan(settings=settings, seeds=seeds or 0, nodes=sizes, quick=quick)
+    plan = AndreasPlan(settings=settings, seeds=seeds or 0, nodes=sizes, quick=quick)
     live = _cluster(folder, scale, quick=quick) if CLUSTER in named else ()
     with running(session, folder) as progress:
         evaluation = evaluate(
@@ -184,10 +186,10 @@ def andreas(
 
 
 def _cluster(folder: Path, scale: float | None, *, quick: bool) -> Sequence[Section]:
-    """The section about the small cluster, run now unless it was before with the same scale."""
-    from wattfold.coordinator.figures.andreas_cluster import draw_cluster
-    from wattfold.coordinator.simulation.experiments.andreas.cluster import TABLE_V, load
-    from wattfold.coordinator.simulation.experiments.andreas.cluster_claims import cluster_section
+    """Return the section on the small cluster; it runs unless a result of this scale exists."""
+    from wattfold.simulator.papers.andreas.cluster import TABLE_V, load
+    from wattfold.simulator.papers.andreas.cluster_claims import cluster_section
+    from wattfold.simulator.papers.andreas.cluster_figures import draw_cluster
 
     jobs = QUICK_JOBS if quick else len(TABLE_V)
     wanted = scale or (QUICK_SCALE if quick else SCALE)
@@ -201,8 +203,8 @@ def _cluster(folder: Path, scale: float | None, *, quick: bool) -> Sequence[Sect
 
 
 def _costs(findings: Findings) -> PlainTable:
-    """Means over the seeds, a line a group."""
-    from wattfold.coordinator.simulation.experiments.andreas.report import grouped
+    """Return means over the seeds, a line per group."""
+    from wattfold.simulator.papers.andreas.report import grouped
 
     table = plain_table(
         left(findings.family.upper()),

@@ -19,14 +19,14 @@ from wattfold.coordinator.cli.simulation.reproduce_run import (
     running,
 )
 from wattfold.coordinator.cli.workloads.workload_options import expected_failures
-from wattfold.coordinator.simulation.experiments.constraint.case import FAMILIES
-from wattfold.coordinator.simulation.experiments.constraint.settings import Settings
+from wattfold.simulator.papers.constraint.case import FAMILIES
+from wattfold.simulator.papers.constraint.settings import ConstraintSettings
 
 if TYPE_CHECKING:
-    from wattfold.coordinator.simulation.experiments.constraint.case import Folder
-    from wattfold.coordinator.simulation.experiments.constraint.evaluation import Findings
+    from wattfold.simulator.papers.constraint.case import Folder
+    from wattfold.simulator.papers.constraint.evaluation import Findings
 
-_DEFAULTS = Settings()
+_DEFAULTS = ConstraintSettings()
 _FOLDER = "eurora"
 
 
@@ -115,24 +115,26 @@ def constraint(
     The family raw uses the traces of Eurora. The family pressed uses windows of 700 jobs of the
     traces, as a substitute for tests 1 and 2 of the paper, whose instances are lost. The family
     budget puts some of these windows under a power budget. The family weeks uses generated weeks.
+    The family weights chooses the weights of lateness on the first half of the jobs and reports
+    them on the second half.
 
     The policies are PBS in both readings, its variant by walltime, `constraint`, and the model of
     the paper. A stopped run continues where it stopped.
     """
-    from wattfold.coordinator.figures.constraint_evaluation import draw
-    from wattfold.coordinator.simulation.experiments.constraint.case import Plan
-    from wattfold.coordinator.simulation.experiments.constraint.evaluation import evaluate
-    from wattfold.coordinator.simulation.experiments.constraint.report import report_of
-    from wattfold.coordinator.simulation.experiments.constraint.settings import stand_ins
-    from wattfold.coordinator.simulation.experiments.report import write_report
-    from wattfold.coordinator.simulation.sweep.store import ResultStore
+    from wattfold.simulator.papers.constraint.case import ConstraintPlan
+    from wattfold.simulator.papers.constraint.evaluation import evaluate
+    from wattfold.simulator.papers.constraint.figures import draw
+    from wattfold.simulator.papers.constraint.report import report_of
+    from wattfold.simulator.papers.constraint.settings import stand_ins
+    from wattfold.simulator.papers.report import write_report
+    from wattfold.simulator.sweep.store import ResultStore
 
     chosen = list(FAMILIES) if everything else list(dict.fromkeys(names))
     if not chosen:
         raise BadRequestError(f"no family given; choose from {', '.join(FAMILIES)}, or use --all")
     with expected_failures():
-        settings = Settings(**options)
-    plan = Plan(settings=settings, folder=_traces(traces), quick=quick, cp=cp)
+        settings = ConstraintSettings(**options)
+    plan = ConstraintPlan(settings=settings, folder=_traces(traces), quick=quick, cp=cp)
     known = stand_ins(settings)
     with running(session, folder) as progress:
         evaluation = evaluate(
@@ -154,7 +156,7 @@ def constraint(
 
 
 def _traces(folder: Path | None) -> Folder:
-    from wattfold.coordinator.simulation.experiments.constraint.case import Folder, FolderError
+    from wattfold.simulator.papers.constraint.case import Folder, FolderError
 
     root = os.environ.get("WATTFOLD_WORKLOADS", "")
     if folder is None and not root:
@@ -169,7 +171,7 @@ def _traces(folder: Path | None) -> Folder:
 
 
 def _published() -> PlainTable:
-    from wattfold.coordinator.simulation.experiments.constraint.settings import PUBLISHED
+    from wattfold.simulator.papers.constraint.settings import PUBLISHED
 
     table = plain_table(
         left("PUBLISHED"), left("POLICY"), right("WQT"), right("NL"), right("TR"), right("AO")
@@ -181,8 +183,8 @@ def _published() -> PlainTable:
 
 
 def _instances(findings: Findings) -> PlainTable:
-    from wattfold.coordinator.simulation.experiments.constraint.case import short
-    from wattfold.coordinator.simulation.experiments.constraint.report import found
+    from wattfold.simulator.papers.constraint.case import short
+    from wattfold.simulator.papers.constraint.report import found
 
     table = plain_table(
         left(findings.family.upper()),

@@ -1,5 +1,6 @@
-"""`wattfold reproduce equipartition`: the experiments of Kale et al. (CCGrid 2002), simulated and,
-with ``--all``, measured on Charm++ programs of this machine.
+"""`wattfold reproduce equipartition`: the experiments of Kale et al. (CCGrid 2002).
+
+They are simulated and, with ``--all``, measured on Charm++ programs of this machine.
 """
 
 from __future__ import annotations
@@ -20,16 +21,16 @@ from wattfold.coordinator.cli.simulation.reproduce_run import (
     running,
 )
 from wattfold.coordinator.cli.workloads.workload_options import expected_failures
-from wattfold.coordinator.simulation.experiments.equipartition.settings import (
+from wattfold.simulator.papers.equipartition.settings import (
     LONG_SEEDS,
     SHORT_SEEDS,
-    Settings,
+    EquipartitionSettings,
 )
 
 if TYPE_CHECKING:
-    from wattfold.coordinator.simulation.experiments.report import Section
+    from wattfold.simulator.papers.report import Section
 
-_DEFAULTS = Settings()
+_DEFAULTS = EquipartitionSettings()
 MEASURED = "measured.json"
 _TRIALS = "wattfold.coordinator.demo.charm"
 
@@ -98,18 +99,18 @@ def equipartition(
     Compares malleable jobs under equipartition with rigid jobs under first fit, at loads from 0.1
     to 1, with 50 and with 10,000 jobs per run. A stopped run continues where it stopped.
     """
-    from wattfold.coordinator.figures.equipartition_evaluation import draw
-    from wattfold.coordinator.simulation.experiments.equipartition.case import Plan
-    from wattfold.coordinator.simulation.experiments.equipartition.evaluation import evaluate
-    from wattfold.coordinator.simulation.experiments.equipartition.report import report_of
-    from wattfold.coordinator.simulation.experiments.equipartition.settings import stand_ins
-    from wattfold.coordinator.simulation.experiments.report import write_report
-    from wattfold.coordinator.simulation.sweep.store import ResultStore
+    from wattfold.simulator.papers.equipartition.case import EquipartitionPlan
+    from wattfold.simulator.papers.equipartition.evaluation import evaluate
+    from wattfold.simulator.papers.equipartition.figures import draw
+    from wattfold.simulator.papers.equipartition.report import report_of
+    from wattfold.simulator.papers.equipartition.settings import stand_ins
+    from wattfold.simulator.papers.report import write_report
+    from wattfold.simulator.sweep.store import ResultStore
 
     real = _measured(folder, quick=quick) if everything else ()
     with expected_failures():
-        settings = Settings(**options)
-    plan = Plan(settings=settings, seeds=seeds or 0, quick=quick)
+        settings = EquipartitionSettings(**options)
+    plan = EquipartitionPlan(settings=settings, seeds=seeds or 0, quick=quick)
     known = stand_ins(settings)
     with running(session, folder) as progress:
         evaluation = evaluate(
@@ -124,10 +125,14 @@ def equipartition(
 
 
 def _measured(folder: Path, *, quick: bool) -> Sequence[Section]:
-    """The sections about real programs, measured now unless they were before."""
-    from wattfold.coordinator.figures.measured_maps import draw_residual, draw_resizes, draw_sharing
-    from wattfold.coordinator.simulation.experiments.equipartition.measured import load
-    from wattfold.coordinator.simulation.experiments.equipartition.measured_claims import sections
+    """Return the sections on real programs, measured now unless results exist."""
+    from wattfold.simulator.papers.equipartition.measured import load
+    from wattfold.simulator.papers.equipartition.measured_claims import sections
+    from wattfold.simulator.papers.equipartition.measured_figures import (
+        draw_residual,
+        draw_resizes,
+        draw_sharing,
+    )
 
     path = folder / MEASURED
     with expected_failures():

@@ -23,23 +23,23 @@ from wattfold.coordinator.cli.simulation.reproduce_run import (
     running,
 )
 from wattfold.coordinator.cli.workloads.workload_options import expected_failures, parse_range
-from wattfold.coordinator.simulation.experiments.parm.settings import Settings
+from wattfold.simulator.papers.parm.settings import ParmAssumptions
 
 if TYPE_CHECKING:
-    from wattfold.coordinator.simulation.experiments.parm.case import Log
-    from wattfold.coordinator.simulation.experiments.parm.outcomes import Plan
+    from wattfold.simulator.papers.parm.case import ParmLog
+    from wattfold.simulator.papers.parm.outcomes import ParmPlan
 
 LOG_NAME = "mira_2018.swf.gz"
 SEEDS = 3
 CLUSTER_SEEDS = 30
-"""Sets of ten jobs differ much and cost nothing."""
+"""Sets of ten jobs differ much and cost almost no time."""
 QUICK_SEEDS = 2
-_DEFAULTS = SimpleNamespace(**{field.name: field.default for field in fields(Settings)})
-"""Not checked, which takes numpy."""
+_DEFAULTS = SimpleNamespace(**{field.name: field.default for field in fields(ParmAssumptions)})
+"""Not checked, because the check needs numpy."""
 
 
 def _experiments() -> list[str]:
-    from wattfold.coordinator.simulation.experiments.parm.evaluation import EXPERIMENTS
+    from wattfold.simulator.papers.parm.evaluation import EXPERIMENTS
 
     return list(EXPERIMENTS)
 
@@ -149,13 +149,13 @@ def parm(
     assumptions for values that the paper does not state; most of them have an option. A stopped run
     continues where it stopped.
     """
-    from wattfold.coordinator.figures.parm_evaluation import draw
-    from wattfold.coordinator.simulation.experiments.parm.evaluation import EXPERIMENTS, evaluate
-    from wattfold.coordinator.simulation.experiments.parm.report import report_of
-    from wattfold.coordinator.simulation.experiments.parm.settings import stand_ins
-    from wattfold.coordinator.simulation.experiments.report import write_report
-    from wattfold.coordinator.simulation.sweep.on_dask import DaskCluster, DaskUnavailableError
-    from wattfold.coordinator.simulation.sweep.store import ResultStore
+    from wattfold.simulator.papers.parm.evaluation import EXPERIMENTS, evaluate
+    from wattfold.simulator.papers.parm.figures import draw
+    from wattfold.simulator.papers.parm.report import report_of
+    from wattfold.simulator.papers.parm.settings import stand_ins
+    from wattfold.simulator.papers.report import write_report
+    from wattfold.simulator.sweep.on_dask import DaskCluster, DaskUnavailableError
+    from wattfold.simulator.sweep.store import ResultStore
 
     chosen = list(EXPERIMENTS) if everything else list(dict.fromkeys(names))
     if not chosen:
@@ -183,9 +183,9 @@ def parm(
     finish(session, report, written, folder)
 
 
-def _settings(options: dict[str, Any]) -> Settings:
+def _settings(options: dict[str, Any]) -> ParmAssumptions:
     least, most = options["cluster_sizes"]
-    return Settings(
+    return ParmAssumptions(
         nodes=options["nodes"],
         alpha=options["alpha"],
         parallelism_factor=options["parallelism_factor"],
@@ -197,19 +197,21 @@ def _settings(options: dict[str, Any]) -> Settings:
     )
 
 
-def _plan(name: str, seeds: int | None, quick: bool, settings: Settings, log: Log | None) -> Plan:
-    from wattfold.coordinator.simulation.experiments.parm.outcomes import Plan
+def _plan(
+    name: str, seeds: int | None, quick: bool, settings: ParmAssumptions, log: ParmLog | None
+) -> ParmPlan:
+    from wattfold.simulator.papers.parm.outcomes import ParmPlan
 
     usual = QUICK_SEEDS if quick else SEEDS
     if name == "cluster":
         usual = CLUSTER_SEEDS if not quick else SEEDS
-    return Plan(seeds=tuple(range(seeds or usual)), settings=settings, quick=quick, log=log)
+    return ParmPlan(seeds=tuple(range(seeds or usual)), settings=settings, quick=quick, log=log)
 
 
-def _log(path: Path | None) -> Log:
-    """The log and its digest, which is part of the keys of results."""
-    from wattfold.coordinator.simulation.experiments.parm.case import Log
-    from wattfold.coordinator.simulation.workloads.swf_reader import read_swf
+def _log(path: Path | None) -> ParmLog:
+    """Return the log and its digest, which is part of the keys of results."""
+    from wattfold.simulator.papers.parm.case import ParmLog
+    from wattfold.simulator.workloads.swf_reader import read_swf
 
     if path is None:
         folder = os.environ.get("WATTFOLD_WORKLOADS")
@@ -219,18 +221,18 @@ def _log(path: Path | None) -> Log:
                 f"WATTFOLD_WORKLOADS to the folder of {LOG_NAME}; `wattfold workload fetch "
                 "anl-intrepid --to DIR` downloads the log of the machine of the paper"
             )
-        # A folder of data may keep its logs apart from the rest.
+        # A folder of data may keep its logs in a subfolder.
         apart = Path(folder) / "workloads" / LOG_NAME
         path = apart if apart.is_file() else Path(folder) / LOG_NAME
     try:
-        log = Log(path=path.absolute(), sha256=hashlib.sha256(path.read_bytes()).hexdigest())
+        log = ParmLog(path=path.absolute(), sha256=hashlib.sha256(path.read_bytes()).hexdigest())
     except OSError as error:
         raise NotFoundError(
             f"no job log at {path}: {error.strerror or error}; download a log with `wattfold "
             "workload fetch NAME --to DIR` and give it with --log FILE"
         ) from error
     with expected_failures():
-        # Here once, not by each of hundreds of simulations.
+        # Once here, instead of in each of hundreds of simulations.
         if not len(read_swf(path).workload):
             raise BadRequestError(f"{path} has no jobs; give another log with --log FILE")
     return log

@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from wattfold.coordinator.cli.shared.errors import CliError
+from wattfold.coordinator.cli.shared.packages import require
 from wattfold.coordinator.cli.shared.session import Session
 from wattfold.coordinator.cli.workloads.workload_options import expected_failures, warn
 
 if TYPE_CHECKING:
-    from wattfold.coordinator.simulation.experiments.report import Report
-    from wattfold.coordinator.simulation.sweep.local import LocalCores
-    from wattfold.coordinator.simulation.sweep.progress import SweepProgress
+    from wattfold.simulator.papers.report import EvaluationReport
+    from wattfold.simulator.sweep.local import LocalCores
+    from wattfold.simulator.sweep.progress import SweepProgress
 
 _INTERRUPTED = 130
 
@@ -35,7 +36,7 @@ jobs_option = click.option(
 
 
 def out_option(paper: str) -> Callable[[F], F]:
-    """Where files go, of the command of a paper."""
+    """Return the option for the output folder of a paper's command."""
     return click.option(
         "--out",
         "folder",
@@ -48,17 +49,18 @@ def out_option(paper: str) -> Callable[[F], F]:
 
 
 def local_cores(jobs: int | None) -> LocalCores:
-    """So many processes here, else one for each core there is."""
-    from wattfold.coordinator.simulation.sweep.local import LocalCores
+    """Return a backend with ``jobs`` processes, or one process for each core."""
+    from wattfold.simulator.sweep.local import LocalCores
 
     return LocalCores(processes=jobs or len(os.sched_getaffinity(0)))
 
 
 @contextmanager
 def running(session: Session, folder: Path) -> Iterator[SweepProgress]:
-    """Runs cases and writes their report with progress shown; what goes wrong is for people."""
-    from wattfold.coordinator.simulation.sweep.progress import progress_on
+    """Run cases and write their report with visible progress; convert failures for people."""
+    from wattfold.simulator.sweep.progress import progress_on
 
+    require("matplotlib")
     progress = progress_on(session.console(stderr=True))
     try:
         with progress, expected_failures():
@@ -70,10 +72,12 @@ def running(session: Session, folder: Path) -> Iterator[SweepProgress]:
         raise CliError(f"{folder}: cannot be written: {error.strerror or error}") from error
 
 
-def finish(session: Session, report: Report, written: Sequence[Path], folder: Path) -> None:
-    """Shows what came out. Raises CliError, after all else, where cases have no result."""
+def finish(
+    session: Session, report: EvaluationReport, written: Sequence[Path], folder: Path
+) -> None:
+    """Show the results. Raises CliError, after everything else, if cases have no result."""
     from wattfold.coordinator.cli.simulation.reproduce_tables import print_report
-    from wattfold.coordinator.simulation.experiments.report import document
+    from wattfold.simulator.papers.report import document
 
     if session.json:
         session.print_json({**document(report), "files": [str(path) for path in written]})
@@ -89,13 +93,13 @@ def finish(session: Session, report: Report, written: Sequence[Path], folder: Pa
 
 
 def run_trials(module: str, out: Path, work: Path, options: Sequence[str] = ()) -> None:
-    """Has trials of real programs write what they measure to a file, working in a folder.
+    """Run trials of real programs that write their measurements to a file, in a work folder.
 
-    ``module`` is run as a program: it stands above the command, with the site that it starts. Its
-    progress is on standard error. Raises CliError, KeyboardInterrupt.
+    ``module`` runs as a program, because it and its site are above the command in the import order.
+    Its progress is on standard error. Raises CliError, KeyboardInterrupt.
     """
     places = (f"--out={out.absolute()}", f"--work={work.absolute()}")
-    # Ctrl-C is for the trials, which take it and have a site to end first.
+    # Ctrl-C goes to the trials, which must end their site first.
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         done = subprocess.run([sys.executable, "-m", module, *places, *options], check=False)

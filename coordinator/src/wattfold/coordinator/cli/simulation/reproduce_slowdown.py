@@ -1,5 +1,6 @@
-"""`wattfold reproduce slowdown-driven`: the experiments of D'Amico et al. (ICPP 2019), simulated
-and, as d, on real programs of this machine.
+"""`wattfold reproduce slowdown-driven`: the experiments of D'Amico et al. (ICPP 2019).
+
+They are simulated and, as experiment d, run on real programs of this machine.
 """
 
 from __future__ import annotations
@@ -24,21 +25,25 @@ from wattfold.coordinator.cli.simulation.reproduce_run import (
     running,
 )
 from wattfold.coordinator.cli.workloads.workload_options import expected_failures, warn
-from wattfold.coordinator.simulation.experiments.slowdown_driven.case import SOURCES
-from wattfold.coordinator.simulation.experiments.slowdown_driven.settings import SEEDS, Settings
+from wattfold.simulator.papers.slowdown_driven.case import (
+    CHOSEN_ON,
+    SOURCES,
+    WORKLOADS,
+)
+from wattfold.simulator.papers.slowdown_driven.settings import SEEDS, SlowdownSettings
 
 if TYPE_CHECKING:
-    from wattfold.coordinator.simulation.experiments.report import Section
-    from wattfold.coordinator.simulation.experiments.slowdown_driven.case import Log, Plan
+    from wattfold.simulator.papers.report import Section
+    from wattfold.simulator.papers.slowdown_driven.case import SlowdownLog, SlowdownPlan
 
-_DEFAULTS = Settings()
+_DEFAULTS = SlowdownSettings()
 MEASURED = "measured.json"
 _TRIAL = "wattfold.coordinator.demo.sharing"
 
 
 def _experiments() -> list[str]:
-    from wattfold.coordinator.simulation.experiments.slowdown_driven.evaluation import EXPERIMENTS
-    from wattfold.coordinator.simulation.experiments.slowdown_driven.measured_claims import (
+    from wattfold.simulator.papers.slowdown_driven.evaluation import EXPERIMENTS
+    from wattfold.simulator.papers.slowdown_driven.measured_claims import (
         NAME as REAL,
     )
 
@@ -69,14 +74,15 @@ def _experiments() -> list[str]:
     "--workload",
     "only",
     multiple=True,
-    type=click.Choice(list(SOURCES)),
+    type=click.Choice(WORKLOADS),
     help="Workload of the paper to run, instead of all four. May be repeated.",
 )
 @click.option(
     "--logs",
     type=click.Path(path_type=Path, file_okay=False),
     metavar="DIR",
-    help="Folder with the logs of Curie and RICC. Default: WATTFOLD_WORKLOADS.",
+    help="Folder with the logs of Curie and RICC, and of KTH SP2 and Mira for the experiment "
+    "gain. Default: WATTFOLD_WORKLOADS.",
 )
 @click.option(
     "--looked",
@@ -137,25 +143,27 @@ def slowdown_driven(
 
     Experiment a varies MAX_SLOWDOWN on four workloads. Experiment b analyses the log of Curie by
     category and by day. Experiment c compares models of run times. These three compare with ideal
-    EASY and with EASY limited as in Slurm. Experiment d runs real programs on emulated nodes of
-    this machine; its measurements stay in measured.json in the folder.
+    EASY and with EASY limited as in Slurm, in both readings of the paper: a guest ends before its
+    mates would without it, or before their delayed ends (slowdown-driven.mate_end). Experiment
+    gain chooses the gain of our variant on other logs. Experiment d runs real programs on emulated
+    nodes of this machine; its measurements stay in measured.json in the folder.
 
     Workloads 1 and 2 are generated. Workloads 3 and 4 need the logs of RICC and Curie, and are left
     out without them. A stopped run continues where it stopped.
     """
-    from wattfold.coordinator.figures.slowdown_evaluation import draw
-    from wattfold.coordinator.simulation.experiments.report import write_report
-    from wattfold.coordinator.simulation.experiments.slowdown_driven.case import Plan, quick_seeds
-    from wattfold.coordinator.simulation.experiments.slowdown_driven.evaluation import (
+    from wattfold.simulator.papers.report import write_report
+    from wattfold.simulator.papers.slowdown_driven.case import SlowdownPlan, quick_seeds
+    from wattfold.simulator.papers.slowdown_driven.evaluation import (
         EXPERIMENTS,
         evaluate,
     )
-    from wattfold.coordinator.simulation.experiments.slowdown_driven.measured_claims import (
+    from wattfold.simulator.papers.slowdown_driven.figures import draw
+    from wattfold.simulator.papers.slowdown_driven.measured_claims import (
         NAME as REAL,
     )
-    from wattfold.coordinator.simulation.experiments.slowdown_driven.report import report_of
-    from wattfold.coordinator.simulation.experiments.slowdown_driven.settings import stand_ins
-    from wattfold.coordinator.simulation.sweep.store import ResultStore
+    from wattfold.simulator.papers.slowdown_driven.report import report_of
+    from wattfold.simulator.papers.slowdown_driven.settings import stand_ins
+    from wattfold.simulator.sweep.store import ResultStore
 
     chosen = _experiments() if everything else list(dict.fromkeys(names))
     if not chosen:
@@ -164,10 +172,12 @@ def slowdown_driven(
         )
     simulated = [name for name in chosen if name != REAL]
     with expected_failures():
-        settings = Settings(**options)
-    plan = Plan(
+        settings = SlowdownSettings(**options)
+    wanted = (only or WORKLOADS) if simulated else ()
+    plan = SlowdownPlan(
         settings=settings,
-        logs=_logs(logs, only or tuple(SOURCES), named=bool(only or logs)) if simulated else {},
+        logs=_logs(logs, wanted, named=bool(only or logs))
+        | _logs(logs, CHOSEN_ON if "gain" in simulated else (), named=False),
         only=only,
         seeds=tuple(range(seeds)) if seeds else quick_seeds(quick),
         quick=quick,
@@ -189,13 +199,13 @@ def slowdown_driven(
 
 
 def _measured(folder: Path, *, quick: bool, seeds: int | None) -> Section:
-    """Experiment d; seeds that were not measured before are now."""
-    from wattfold.coordinator.figures.shared_runs import draw_shared
-    from wattfold.coordinator.simulation.experiments.slowdown_driven.measured import load
-    from wattfold.coordinator.simulation.experiments.slowdown_driven.measured_claims import (
+    """Return experiment d; seeds without a result are measured now."""
+    from wattfold.simulator.papers.slowdown_driven.measured import load
+    from wattfold.simulator.papers.slowdown_driven.measured_claims import (
         SHARED,
         section,
     )
+    from wattfold.simulator.papers.slowdown_driven.measured_figures import draw_shared
 
     path = folder / MEASURED
     with expected_failures():
@@ -212,7 +222,7 @@ def _measured(folder: Path, *, quick: bool, seeds: int | None) -> Section:
 
 
 def _built() -> dict[str, Path]:
-    """What the trial runs. Raises NotFoundError."""
+    """Return the paths of the trial's programs. Raises NotFoundError."""
     from wattfold.shims.locate import find_omp_shim
 
     shim = find_omp_shim()
@@ -224,9 +234,9 @@ def _built() -> dict[str, Path]:
     return {"--shim": shim, "--examples": shim.parent / "examples"}
 
 
-def _logs(folder: Path | None, wanted: Sequence[str], *, named: bool) -> dict[str, Log]:
+def _logs(folder: Path | None, wanted: Sequence[str], *, named: bool) -> dict[str, SlowdownLog]:
     """Return logs by workload. Missing logs are left out, unless the user named them."""
-    from wattfold.coordinator.simulation.experiments.slowdown_driven.case import Log
+    from wattfold.simulator.papers.slowdown_driven.case import SlowdownLog
 
     found = {}
     place = folder or Path(os.environ.get("WATTFOLD_WORKLOADS", ""))
@@ -234,7 +244,7 @@ def _logs(folder: Path | None, wanted: Sequence[str], *, named: bool) -> dict[st
         log_name = SOURCES[name].log_name
         if not log_name:
             continue
-        # A folder of data may keep its logs apart from the rest.
+        # A folder of data may keep its logs in a subfolder.
         apart = place / "workloads" / log_name
         path = apart if apart.is_file() else place / log_name
         try:
@@ -247,13 +257,13 @@ def _logs(folder: Path | None, wanted: Sequence[str], *, named: bool) -> dict[st
                 ) from error
             warn(f"workload {name} is left out: no {log_name} in --logs or WATTFOLD_WORKLOADS")
             continue
-        found[name] = Log(path=path.absolute(), sha256=sha256)
+        found[name] = SlowdownLog(path=path.absolute(), sha256=sha256)
     return found
 
 
-def _check(plan: Plan, chosen: Sequence[str]) -> None:
-    """Refuses an experiment without its workload."""
-    from wattfold.coordinator.simulation.experiments.slowdown_driven.evaluation import EXPERIMENTS
+def _check(plan: SlowdownPlan, chosen: Sequence[str]) -> None:
+    """Refuse an experiment without its workload."""
+    from wattfold.simulator.papers.slowdown_driven.evaluation import EXPERIMENTS
 
     for name in chosen:
         about = EXPERIMENTS[name].workload

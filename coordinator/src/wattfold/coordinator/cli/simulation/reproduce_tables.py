@@ -1,4 +1,4 @@
-"""The findings of an evaluation on a terminal: claim, measured value, verdict, reason."""
+"""Findings of an evaluation on a terminal: claim, measured value, verdict, reason."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from rich.table import Table
 from rich.text import Text
 
 from wattfold.coordinator.cli.shared.session import Session
-from wattfold.coordinator.simulation.experiments.report import Report, titled
-from wattfold.coordinator.simulation.experiments.stand_in import StandIn
-from wattfold.coordinator.simulation.experiments.verdicts import Judgement, Verdict
+from wattfold.simulator.papers.report import EvaluationReport, titled
+from wattfold.simulator.papers.stand_in import StandIn
+from wattfold.simulator.papers.verdicts import Judgement, Verdict
 
 _STYLES = {
     Verdict.REPRODUCED: "green",
@@ -21,8 +21,8 @@ _STYLES = {
 }
 
 
-def print_report(session: Session, report: Report, folder: Path) -> None:
-    """Prints verdicts, stand-ins, and where the files are."""
+def print_report(session: Session, report: EvaluationReport, folder: Path) -> None:
+    """Print verdicts, assumptions, and the paths of the files."""
     judgements: list[Judgement] = []
     for section in report.sections:
         title = titled(section)
@@ -50,7 +50,7 @@ def print_report(session: Session, report: Report, folder: Path) -> None:
 
 
 def print_counts(session: Session, judgements: Sequence[Judgement]) -> None:
-    """Prints how many claims have each verdict."""
+    """Print how many claims have each verdict."""
     counts = [f"{sum(j.verdict is verdict for j in judgements)} {verdict}" for verdict in Verdict]
     session.print(Text(f"Claims: {', '.join(counts)}."))
 

@@ -11,6 +11,7 @@ import click
 from wattfold.contract.units import NS_PER_S
 from wattfold.coordinator.cli.shared.errors import BadRequestError, CliError
 from wattfold.coordinator.cli.shared.exit_codes import ExitCode
+from wattfold.coordinator.cli.shared.packages import require
 from wattfold.coordinator.cli.shared.parsing import DURATION_NS
 from wattfold.coordinator.cli.shared.session import Session, session_command
 from wattfold.coordinator.cli.simulation.simulate_messages import (
@@ -37,7 +38,7 @@ from wattfold.coordinator.cli.workloads.workload_options import (
 if TYPE_CHECKING:
     from wattfold.coordinator.cli.simulation.simulate_check import StartCheck
     from wattfold.coordinator.cli.simulation.simulate_outcome import Finished
-    from wattfold.coordinator.simulation.runs.case import SimulationCase
+    from wattfold.simulator.runs.case import SimulationCase
 
 
 @click.command()
@@ -110,6 +111,10 @@ def simulate(session: Session, **options: Any) -> None:
     if options["resume"] and folder is None:
         raise BadRequestError("--resume needs the folder of the stopped run; add --out DIR")
     refuse_unused(click.get_current_context(), options)
+    if folder is not None and options["figures"]:
+        require("matplotlib")
+    if folder is not None and options["formats"] != "csv":
+        require("pyarrow")
     formats = {"csv": ("csv",), "parquet": ("parquet",), "both": ("csv", "parquet")}
     with expected_failures(), simulation_failures():
         cases = cases_of(options, folder)
@@ -131,14 +136,14 @@ def simulate(session: Session, **options: Any) -> None:
         if options["odd_rows_path"]:
             write_odd_rows(finished[0].report, options["odd_rows_path"])
         pictures = _draw(finished, folder, cases[0].source.name) if options["figures"] else []
-    _show(session, finished, checks, pictures, folder)
+    _show(session, cases, finished, checks, pictures, folder)
     if any(not check.agrees for check in checks):
         raise click.exceptions.Exit(ExitCode.REFUSED)
 
 
 def _check_resumable(cases: Sequence[SimulationCase], *, resume: bool) -> None:
     from wattfold.coordinator.cli.simulation.simulate_elsewhere import OUTCOME
-    from wattfold.coordinator.simulation.runs.execute import CHECKPOINT
+    from wattfold.simulator.runs.execute import CHECKPOINT
 
     folders = [case.folder for case in cases if case.folder is not None]
     left = (folder / name for folder in folders for name in (CHECKPOINT, OUTCOME))
@@ -149,15 +154,15 @@ def _check_resumable(cases: Sequence[SimulationCase], *, resume: bool) -> None:
 
 
 class simulation_failures:  # noqa: N801 - a context, used as a function
-    """Turns the failures of a simulation into the command's own."""
+    """Context that converts failures of a simulation into the command's own."""
 
     def __enter__(self) -> None:
         return None
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        from wattfold.coordinator.simulation.pool.engine import SimulationError
-        from wattfold.coordinator.simulation.runs.execute import CheckpointError
-        from wattfold.coordinator.simulation.sweep.on_dask import DaskUnavailableError
+        from wattfold.simulator.engine.engine import SimulationError
+        from wattfold.simulator.runs.execute import CheckpointError
+        from wattfold.simulator.sweep.on_dask import DaskUnavailableError
 
         if isinstance(error, SimulationError | CheckpointError | DaskUnavailableError):
             raise CliError(str(error)) from error
@@ -171,9 +176,9 @@ class simulation_failures:  # noqa: N801 - a context, used as a function
 def _draw(finished: Sequence[Finished], folder: Path | None, workload: str) -> list[Path]:
     if folder is None:
         return []
-    # matplotlib takes its time to load.
-    from wattfold.coordinator.figures.simulation_heat_maps import save_heat_maps
-    from wattfold.coordinator.figures.simulation_overview import save_overview
+    # matplotlib loads slowly.
+    from wattfold.simulator.figures.heat_maps import save_heat_maps
+    from wattfold.simulator.figures.overview import save_overview
 
     made = []
     first = {run.record.policy: run.record for run in reversed(finished)}
@@ -190,13 +195,19 @@ def _draw(finished: Sequence[Finished], folder: Path | None, workload: str) -> l
 
 def _show(
     session: Session,
+    cases: Sequence[SimulationCase],
     finished: Sequence[Finished],
     checks: Sequence[StartCheck],
     pictures: Sequence[Path],
     folder: Path | None,
 ) -> None:
     from wattfold.coordinator.cli.workloads.odd_row_tables import odd_row_table
-    from wattfold.coordinator.simulation.results.table import metrics_document, metrics_table
+    from wattfold.simulator.results.table import metrics_document, metrics_table
+    from wattfold.simulator.runs.notes import (
+        by_name_note,
+        profile_document,
+        profile_notes,
+    )
 
     report = finished[0].report
     if session.json:
@@ -204,8 +215,9 @@ def _show(
             {
                 "runs": [
                     metrics_document(run.metrics)
+                    | profile_document(case)
                     | {"lowered_budgets": responses_of(run.record) or None}
-                    for run in finished
+                    for case, run in zip(cases, finished, strict=True)
                 ],
                 "odd_rows": len(report.rows),
                 "checks": [check.document() for check in checks],
@@ -220,6 +232,10 @@ def _show(
         for run in finished
     ]
     session.print(metrics_table([run.metrics for run in finished], names=names))
+    named = [by_name_note(case, run.record.jobs) for case, run in zip(cases, finished, strict=True)]
+    click.echo()
+    for note in dict.fromkeys([*profile_notes(cases), *filter(None, named)]):
+        click.echo(note)
     for run in finished:
         if answers := responses_of(run.record):
             click.echo()

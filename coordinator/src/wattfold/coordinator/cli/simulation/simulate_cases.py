@@ -1,4 +1,4 @@
-"""The cases that the options of `wattfold simulate` amount to."""
+"""Cases from the options of `wattfold simulate`."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from wattfold.coordinator.cli.simulation.training_options import (
 )
 from wattfold.coordinator.cli.workloads.workload_options import policy_of
 from wattfold.coordinator.models.forecast import USER
-from wattfold.coordinator.simulation.pool.budget import Budget, read_budget
-from wattfold.coordinator.simulation.pool.machine import Machine
-from wattfold.coordinator.simulation.pool.node_machine import NodeMachine
-from wattfold.coordinator.simulation.pool.progress import Preemption
-from wattfold.coordinator.simulation.pool.run_times import RunTimeModel
-from wattfold.coordinator.simulation.runs.case import (
+from wattfold.simulator.engine.budget import BudgetSchedule, read_budget
+from wattfold.simulator.engine.machine import Machine
+from wattfold.simulator.engine.node_machine import NodeMachine
+from wattfold.simulator.engine.progress import PreemptionRule
+from wattfold.simulator.engine.run_times import RunTimeModel
+from wattfold.simulator.runs.case import (
     PolicyChoice,
     SimulationCase,
     WorkloadSource,
@@ -40,13 +40,13 @@ class BudgetText:
 
     text: str
 
-    def read(self, full_uw: int) -> Budget:
-        """The budget; ``full_uw`` where none was given. Raises ValueError."""
+    def read(self, full_uw: int) -> BudgetSchedule:
+        """Return the budget; ``full_uw`` if none was given. Raises ValueError."""
         if not self.text:
-            return Budget.constant(full_uw)
+            return BudgetSchedule.constant(full_uw)
         path = Path(self.text)
         try:
-            return Budget.constant(parse_power_uw(self.text))
+            return BudgetSchedule.constant(parse_power_uw(self.text))
         except ValueError:
             if path.suffix == ".csv" or path.exists():
                 return read_budget(path)
@@ -57,7 +57,7 @@ class BudgetText:
 
 
 def cases_of(options: dict[str, Any], folder: Path | None) -> list[SimulationCase]:
-    """One case a policy and seed. Raises BadRequestError and ValueError."""
+    """Return one case per policy and seed. Raises BadRequestError and ValueError."""
     check_one_source(options)
     names: Sequence[str] = list(dict.fromkeys(options["policies"])) or ["easy"]
     if options["placement"] == "cuboid" and not options["torus"]:
@@ -66,18 +66,20 @@ def cases_of(options: dict[str, Any], folder: Path | None) -> list[SimulationCas
         )
     run_times = RunTimeModel(options["run_times"]) if options["run_times"] else None
     choices = [_policy(name, options) for name in names]
-    source = source_of(options, choices, run_times)
+    sources = [source_of(options, choice, run_times) for choice in choices]
     machine = machine_of(options)
     if isinstance(machine, Machine):
         _check_caps(machine, options)
     budget = BudgetText(text=options["budget_text"]).read(machine.full_uw)
-    if options["seeds"] > 1 and not source.profiles and options["model"] is None:
+    drawn = any(source.profiles and source.annotations is None for source in sources)
+    if options["seeds"] > 1 and not drawn and options["model"] is None:
         raise BadRequestError(
             "--seeds: nothing is drawn from a seed here, so every run would be the same; omit it"
         )
     messages, restarts = message_level(options), restarts_of(options)
     cases = []
-    for choice, predict in product(choices, predictors_of(options)):
+    chosen = list(zip(choices, sources, strict=True))
+    for (choice, source), predict in product(chosen, predictors_of(options)):
         for seed in range(options["seed"], options["seed"] + options["seeds"]):
             case = SimulationCase(
                 source=source,
@@ -99,7 +101,7 @@ def cases_of(options: dict[str, Any], folder: Path | None) -> list[SimulationCas
 
 
 def check_one_source(options: dict[str, Any]) -> None:
-    """Raises BadRequestError unless the jobs are named, once."""
+    """Raise BadRequestError unless exactly one source of jobs is given."""
     named = [name for name in ("log", "model", "training") if options[name] is not None]
     if len(named) != 1:
         raise BadRequestError(
@@ -132,13 +134,9 @@ def _in_folder(case: SimulationCase, folder: Path | None) -> SimulationCase:
 
 
 def source_of(
-    options: dict[str, Any], choices: Sequence[PolicyChoice], run_times: RunTimeModel | None
+    options: dict[str, Any], choice: PolicyChoice, run_times: RunTimeModel | None = None
 ) -> WorkloadSource:
-    """The jobs that the options name; with profiles where a choice or the run times need them."""
-    needs = any(
-        choice.entry.family.needs_profiles or choice.values().get("size") == "min"
-        for choice in choices
-    )
+    """Return the source of the jobs for one policy, independent of the other policies."""
     return WorkloadSource(
         log=options["log"],
         model=options["model"] or "",
@@ -152,7 +150,7 @@ def source_of(
         cut_sizes=options["cut_sizes"],
         exact_estimates=options["exact_estimates"],
         annotations=options["annotations"],
-        profiles=needs or run_times is RunTimeModel.PASS or options["annotations"] is not None,
+        profiles=_have_profiles(options, choice, run_times),
         malleable_share=options["malleable"],
         priorities=options["priorities"],
         queue_waits=options["queue_waits"],
@@ -164,19 +162,37 @@ def source_of(
     )
 
 
-def preemption_of(options: dict[str, Any]) -> Preemption | None:
+def _have_profiles(
+    options: dict[str, Any], choice: PolicyChoice, run_times: RunTimeModel | None
+) -> bool:
+    """Whether jobs need profiles, because caps or other sizes slow them.
+
+    They do if caps may be below the maximum. Without a budget all nodes are at full power, where a
+    job of the requested size takes its logged time. Then profiles matter only to policies that
+    choose sizes.
+    """
+    if options["training"] is not None:
+        return False
+    if options["annotations"] is not None or run_times is RunTimeModel.PASS:
+        return True
+    if choice.entry.family.needs_profiles or choice.values().get("size") == "min":
+        return True
+    return run_times is None and (bool(options["budget_text"]) or choice.cap_uw is not None)
+
+
+def preemption_of(options: dict[str, Any]) -> PreemptionRule | None:
     """Return the progress that ended jobs keep for a restart, or None if no option sets it."""
     if options["snapshots"] is None and options["restart_cost"] is None:
         return None
-    return Preemption(
+    return PreemptionRule(
         snapshot_ns=options["snapshots"] or 0, restart_ns=options["restart_cost"] or 0
     )
 
 
 def machine_of(options: dict[str, Any]) -> Machine | NodeMachine:
-    """The machine that the options describe. Raises BadRequestError and ValueError."""
+    """Return the machine that the options describe. Raises BadRequestError and ValueError."""
     if options.get("machine_file") is not None:
-        from wattfold.coordinator.simulation.pool.machine_file import read_machine
+        from wattfold.simulator.engine.machine_file import read_machine
 
         return read_machine(options["machine_file"])
     if options["nodes"] is None:

@@ -1,4 +1,4 @@
-"""Compares the starts of a simulated run with those of another simulator."""
+"""Comparison of the starts of a simulated run with those of another simulator."""
 
 from __future__ import annotations
 
@@ -11,30 +11,30 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from wattfold.contract.units import NS_PER_S, ns_from_s
-from wattfold.coordinator.simulation.pool.record import RunRecord
+from wattfold.simulator.engine.record import RunRecord
 
 _SHOWN = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartCheck:
-    """How many starts agree. Jobs are those of the run; ``unknown`` are not in the file."""
+    """Number of equal starts. Jobs are those of the run; ``unknown`` are not in the file."""
 
     policy: str
     jobs: int
     agreeing: int
     unknown: int
     missing: int
-    """In the file, but not in the run."""
+    """Jobs of the file that are not in the run."""
     examples: tuple[str, ...]
 
     @property
     def agrees(self) -> bool:
-        """Whether every start is there and the same."""
+        """Whether every start exists and is equal."""
         return self.agreeing == self.jobs and not self.missing
 
     def sentence(self) -> str:
-        """For people."""
+        """Return a sentence for people."""
         text = f"{self.policy}: {self.agreeing} of {self.jobs} starts agree"
         if self.unknown:
             text += f", {self.unknown} are not in the file"
@@ -43,7 +43,7 @@ class StartCheck:
         return text + ("; " + "; ".join(self.examples) if self.examples else ".")
 
     def document(self) -> dict[str, object]:
-        """For programs."""
+        """Return plain data for programs."""
         return {
             "policy": self.policy,
             "jobs": self.jobs,
@@ -82,7 +82,7 @@ def check_starts(record: RunRecord, wanted_ns: Mapping[int, int]) -> StartCheck:
 
 
 def read_starts(path: Path) -> dict[int, int]:
-    """The starts (ns) of a CSV file with the columns ``job_id,start`` (s), gzip or not.
+    """Return the starts (ns) of a CSV file with the columns ``job_id,start`` (s), gzip or not.
 
     Raises ValueError with the name of the file and the line.
     """

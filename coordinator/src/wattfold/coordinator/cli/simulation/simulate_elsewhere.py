@@ -1,8 +1,8 @@
 """Several runs of `wattfold simulate`, each in a process on this machine or on a Dask cluster.
 
-A run that is done leaves its outcome in a file of its folder until all are done, so that resuming
-does not run it again. On Ctrl-C the processes here note how far they are and end; runs that Dask
-has begun continue to their end.
+A finished run keeps its outcome in a file of its folder until all runs are done, so that a resumed
+command does not repeat it. On Ctrl-C the local processes save checkpoints and end; running Dask
+tasks continue to their end.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from types import FrameType
+from types import FrameType, MappingProxyType
 from typing import TYPE_CHECKING, Protocol, cast
 
 from wattfold.coordinator.cli.shared.errors import BadRequestError, CliError
@@ -24,24 +24,25 @@ from wattfold.coordinator.cli.shared.session import Session
 from wattfold.coordinator.cli.simulation.simulate_outcome import (
     Finished,
     How,
+    Refused,
     Stopped,
     finished,
     progress_bar,
 )
-from wattfold.coordinator.simulation.pool.engine import SimulationError
-from wattfold.coordinator.simulation.runs.case import SimulationCase
-from wattfold.coordinator.simulation.runs.execute import (
+from wattfold.simulator.engine.engine import SimulationError
+from wattfold.simulator.runs.case import SimulationCase
+from wattfold.simulator.runs.execute import (
     CheckpointError,
-    Outcome,
+    RunOutcome,
     execute,
     identity_text,
 )
-from wattfold.coordinator.simulation.sweep.case import Case, Failed
-from wattfold.coordinator.simulation.workloads.errors import WorkloadError
-from wattfold.coordinator.simulation.workloads.swf_writer import whole_file
+from wattfold.simulator.sweep.case import Case, Failed
+from wattfold.simulator.workloads.errors import WorkloadError
+from wattfold.simulator.workloads.swf_writer import whole_file
 
 if TYPE_CHECKING:
-    from wattfold.coordinator.simulation.sweep.run import Backend
+    from wattfold.simulator.sweep.run import Backend
 
 OUTCOME = "outcome"
 _EXPECTED = (WorkloadError, SimulationError, CheckpointError, ValueError, OSError)
@@ -49,7 +50,7 @@ _EXPECTED = (WorkloadError, SimulationError, CheckpointError, ValueError, OSErro
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Task:
-    """A case for another process, which leaves what it found in a file."""
+    """A case for another process, which writes its outcome to a file."""
 
     case: SimulationCase
     how: How
@@ -57,11 +58,11 @@ class _Task:
 
     @property
     def label(self) -> str:
-        """For the bar."""
+        """Return the label for the progress bar."""
         return self.case.label
 
     def identity(self) -> Mapping[str, object]:
-        """As that of the case."""
+        """Return the identity of the case."""
         return self.case.identity()
 
 
@@ -70,10 +71,10 @@ class _Left:
     """Content of the file: an outcome, or an expected failure in one line."""
 
     identity: str = ""
-    outcome: Outcome | None = None
+    outcome: RunOutcome | None = None
     problem: str = ""
     usage: bool = False
-    """The problem is one of the command line."""
+    """Whether the problem is in the command line."""
 
 
 def elsewhere(
@@ -83,7 +84,23 @@ def elsewhere(
     workers: int | None,
     dask: str | None,
 ) -> list[Finished] | Stopped:
-    """Runs all cases. Raises CliError for those that failed, DaskUnavailableError."""
+    """Run all cases. Raises CliError for failed cases, DaskUnavailableError."""
+    runs = each_elsewhere(session, cases, how, workers, dask)
+    if isinstance(runs, Stopped):
+        return runs
+    problems = {n: run.reason for n, run in enumerate(runs) if isinstance(run, Refused)}
+    _refuse(cases, problems, BadRequestError)
+    return [run for run in runs if isinstance(run, Finished)]
+
+
+def each_elsewhere(
+    session: Session,
+    cases: Sequence[SimulationCase],
+    how: How,
+    workers: int | None,
+    dask: str | None = None,
+) -> list[Finished | Refused] | Stopped:
+    """Run as `elsewhere`, but return cases that cannot be simulated as part of the result."""
     if dask is not None and cases[0].folder is None:
         raise BadRequestError(
             "runs on Dask return their results in files; give a folder that all workers can access "
@@ -103,7 +120,7 @@ def elsewhere(
         backend = _backend(len(waiting), workers, dask)
         outcomes = backend.outcomes(_measure, [tasks[number] for number in waiting])
         try:
-            with progress_bar(session) as bar, closing(cast("_Closable", outcomes)):
+            with progress_bar(session) as bar, closing(cast(_Closable, outcomes)):
                 line = bar.add_task(f"{len(cases)} runs", total=len(cases), completed=len(found))
                 for position, outcome in outcomes:
                     number = waiting[position]
@@ -111,15 +128,24 @@ def elsewhere(
                     bar.advance(line)
         except KeyboardInterrupt:
             return _stopped(tasks, found)
-        _refuse_failures(tasks, found)
-        runs = [finished(cast(Outcome, found[number].outcome)) for number in range(len(tasks))]
+        failed = {
+            n: one.problem for n, one in sorted(found.items()) if one.problem and not one.usage
+        }
+        refused = {n: one.problem for n, one in sorted(found.items()) if one.problem and one.usage}
+        _refuse(cases, failed, CliError, refused)
+        runs = [
+            Refused(reason=refused[number])
+            if number in refused
+            else finished(cast(RunOutcome, found[number].outcome))
+            for number in range(len(tasks))
+        ]
         for task in tasks:
             task.result.unlink(missing_ok=True)
     return runs
 
 
 def _known(task: _Task) -> _Left | None:
-    """The outcome that an earlier command left behind for just this case."""
+    """Return the outcome that an earlier command left for exactly this case."""
     try:
         left = pickle.loads(task.result.read_bytes())  # noqa: S301 - the user's own file
     except Exception:  # noqa: BLE001 - missing or damaged: it is run again
@@ -150,23 +176,30 @@ def _left(task: _Task, outcome: object) -> _Left:
     return left
 
 
-def _refuse_failures(tasks: Sequence[_Task], found: Mapping[int, _Left]) -> None:
-    """Raises CliError: one line for all, each problem once."""
-    failed = {n: left for n, left in sorted(found.items()) if left.problem}
-    if not failed:
+def _refuse(
+    cases: Sequence[SimulationCase],
+    problems: Mapping[int, str],
+    kind: type[CliError],
+    others: Mapping[int, str] = MappingProxyType({}),
+) -> None:
+    """Raise an error for problems, if there are any: one line for all, each problem once.
+
+    Its text also names ``others``.
+    """
+    if not problems:
         return
+    named = dict(sorted({**problems, **others}.items()))
     by_problem: dict[str, list[str]] = {}
-    for number, left in failed.items():
-        by_problem.setdefault(left.problem, []).append(tasks[number].label)
-    kind = BadRequestError if all(left.usage for left in failed.values()) else CliError
-    if len(by_problem) == 1 and len(failed) == len(tasks):
+    for number, problem in named.items():
+        by_problem.setdefault(problem, []).append(cases[number].label)
+    if len(by_problem) == 1 and len(named) == len(cases):
         raise kind(next(iter(by_problem)))
     listed = "; ".join(f"{', '.join(labels)}: {text}" for text, labels in by_problem.items())
-    raise kind(f"{len(failed)} of {len(tasks)} runs failed: {listed}")
+    raise kind(f"{len(named)} of {len(cases)} runs failed: {listed}")
 
 
 def _measure(task: Case) -> Mapping[str, float]:
-    """In the other process: runs the case and leaves the outcome where it can be fetched."""
+    """Run the case in the other process and write the outcome to a file."""
     assert isinstance(task, _Task)
     with _termination() as stop:
         left = _ran(task, lambda: not stop)
@@ -197,7 +230,7 @@ def _ran(task: _Task, goes_on: Callable[[], bool]) -> _Left:
 
 @contextmanager
 def _termination() -> Iterator[list[int]]:
-    """A list that is empty until this process is asked to end; always empty in a Dask thread."""
+    """Yield a list that is empty until this process must end; always empty in a Dask thread."""
     seen: list[int] = []
 
     def note(number: int, _frame: FrameType | None) -> None:
@@ -218,7 +251,7 @@ class _Closable(Protocol):
 
 
 def _absolute(case: SimulationCase) -> SimulationCase:
-    """Other processes may be elsewhere."""
+    """Return the case with absolute paths, as other processes may have another folder."""
     source = case.source
     return replace(
         case,
@@ -233,9 +266,9 @@ def _absolute(case: SimulationCase) -> SimulationCase:
 
 def _backend(cases: int, workers: int | None, dask: str | None) -> Backend:
     if dask is not None:
-        from wattfold.coordinator.simulation.sweep.on_dask import DaskCluster
+        from wattfold.simulator.sweep.on_dask import DaskCluster
 
         return DaskCluster(address=dask)
-    from wattfold.coordinator.simulation.sweep.local import LocalCores
+    from wattfold.simulator.sweep.local import LocalCores
 
     return LocalCores(processes=max(min(cases, workers or len(os.sched_getaffinity(0))), 1))

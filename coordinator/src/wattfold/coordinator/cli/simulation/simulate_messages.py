@@ -1,6 +1,6 @@
-"""`wattfold simulate --level messages`: its options, and how lowered budgets were answered.
+"""Options of `wattfold simulate --level messages`, and the responses to lower budgets.
 
-`--restarts` is of both levels.
+`--restarts` applies to both levels.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from wattfold.coordinator.cli.shared.parsing import DURATION_NS
 from wattfold.coordinator.cli.shared.tables import PlainTable, add_row, plain_table, right
 
 if TYPE_CHECKING:
-    from wattfold.coordinator.simulation.cluster.restarts import RestartTimes
-    from wattfold.coordinator.simulation.pool.record import RunRecord
-    from wattfold.coordinator.simulation.runs.case import MessageLevel
+    from wattfold.simulator.engine.record import RunRecord
+    from wattfold.simulator.messages.restarts import RestartTimes
+    from wattfold.simulator.runs.case import MessageLevel
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -27,7 +27,7 @@ _OF_MESSAGES = ("lose", "late", "double", "refuse")
 
 
 class RestartSpan(click.ParamType[tuple[int, int]]):
-    """Two durations, nanoseconds."""
+    """Two durations in nanoseconds."""
 
     name = "durations"
 
@@ -37,7 +37,7 @@ class RestartSpan(click.ParamType[tuple[int, int]]):
         param: click.Parameter | None,
         ctx: click.Context | None,
     ) -> tuple[int, int]:
-        """Both of them."""
+        """Return both durations."""
         if isinstance(value, tuple):
             return value
         save, comma, start = value.partition(",")
@@ -49,7 +49,7 @@ class RestartSpan(click.ParamType[tuple[int, int]]):
 
 
 def message_options(command: F) -> F:
-    """`--level` and what belongs to it."""
+    """Add `--level` and its options to a command."""
     for option in (
         click.option(
             "--restarts",
@@ -104,8 +104,8 @@ def message_options(command: F) -> F:
 
 
 def message_level(options: dict[str, Any]) -> MessageLevel | None:
-    """What the options say; None for a pool. Raises BadRequestError."""
-    from wattfold.coordinator.simulation.runs.case import MessageLevel
+    """Return the settings of the options; None for a pool. Raises BadRequestError."""
+    from wattfold.simulator.runs.case import MessageLevel
 
     names = ("cores_per_node", "sizes_in", "lease", "window", "delay", *_OF_MESSAGES)
     given = {name: options[name] for name in names if options[name] is not None}
@@ -130,8 +130,8 @@ def message_level(options: dict[str, Any]) -> MessageLevel | None:
 
 
 def restarts_of(options: dict[str, Any]) -> RestartTimes | None:
-    """What a change of size costs in a pool; None where it is by links, and for messages."""
-    from wattfold.coordinator.simulation.cluster.restarts import RestartTimes
+    """Return the cost of changes of size in a pool; None if links set it, and for messages."""
+    from wattfold.simulator.messages.restarts import RestartTimes
 
     if options["level"] != "pool" or options["restarts"] is None:
         return None
@@ -140,12 +140,12 @@ def restarts_of(options: dict[str, Any]) -> RestartTimes | None:
 
 
 def responses_of(record: RunRecord) -> list[dict[str, float | None]]:
-    """How each lowered budget of a run was answered; empty for a pool, where it is at once."""
-    from wattfold.coordinator.simulation.pool.record import RunRecord
+    """Return the responses to lower budgets; empty for a pool, which responds at once."""
+    from wattfold.simulator.engine.record import RunRecord
 
     if type(record) is RunRecord:
-        return []  # A run in a pool: the modules for messages are slow to load.
-    from wattfold.coordinator.simulation.cluster.record import ClusterRecord
+        return []  # A run in a pool: the modules for messages load slowly.
+    from wattfold.simulator.messages.record import ClusterRecord
 
     if not isinstance(record, ClusterRecord):
         return []
@@ -168,7 +168,7 @@ def _seconds(duration_ns: int) -> float | None:
 
 
 def response_table(answers: Sequence[dict[str, float | None]]) -> PlainTable:
-    """A line for every lowered budget."""
+    """Return a line for every lower budget."""
     table = plain_table(
         right("BUDGET FALLS AT S"),
         right("FROM W"),

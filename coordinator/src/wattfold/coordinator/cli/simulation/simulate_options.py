@@ -27,25 +27,26 @@ from wattfold.coordinator.cli.simulation.training_options import (
 )
 from wattfold.coordinator.cli.workloads.workload_options import LOG_FILE
 from wattfold.coordinator.models.forecast import METHODS
-from wattfold.coordinator.simulation.choices import MODELS, RunTimeModel
+from wattfold.simulator.choices import MODELS, RunTimeModel
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 MAX_JOBS = 10_000_000
 MAX_CHOICES = 1000
-"""Sizes or caps a job; the time of a planning round grows with their product."""
+"""Maximum number of sizes or caps per job. The time of a planning round grows with their product.
+"""
 MAX_SEEDS = 10_000
 
 
 class Real(click.FloatRange):
-    """A finite number within a range; click itself takes NaN for one of every range."""
+    """A finite number within a range; click itself accepts NaN in every range."""
 
     name = "number"
 
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> float:
-        """The number, or click's own failure."""
+        """Return the number, or raise click's own failure."""
         number: float = super().convert(value, param, ctx)
         if not math.isfinite(number):
             self.fail(f"{value} is not a finite number", param, ctx)
@@ -53,7 +54,7 @@ class Real(click.FloatRange):
 
 
 def parse_torus(text: str) -> tuple[int, ...]:
-    """Reads `8x8x16`. Raises ValueError."""
+    """Parse `8x8x16`. Raises ValueError."""
     parts = text.lower().split("x")
     if not all(part.isdecimal() and 0 < int(part) < 10**6 for part in parts):
         raise ValueError(f"not the dimensions of a torus: {text!r}; expected for example 8x8x16")
@@ -61,7 +62,7 @@ def parse_torus(text: str) -> tuple[int, ...]:
 
 
 def parse_priority(text: str) -> tuple[int, float]:
-    """Reads `12=2.5`: a user's number and weight. Raises ValueError."""
+    """Parse `12=2.5`: a user's number and weight. Raises ValueError."""
     user, _, weight = text.partition("=")
     try:
         found = int(user), float(weight)
@@ -73,7 +74,10 @@ def parse_priority(text: str) -> tuple[int, float]:
 
 
 def parse_snapshots(text: str) -> int:
-    """Reads `end`, `none` or a duration; nanoseconds as in `Preemption`. Raises ValueError."""
+    """Parse `end`, `none` or a duration; return nanoseconds as in `Preemption`.
+
+    Raises ValueError.
+    """
     words = {"end": 0, "none": -1}
     if text in words:
         return words[text]
@@ -86,7 +90,7 @@ def parse_snapshots(text: str) -> int:
 
 
 def parse_watts(text: str) -> float:
-    """Reads `38` or `1.5kW`; zero is allowed. Raises ValueError."""
+    """Parse `38` or `1.5kW`; zero is allowed. Raises ValueError."""
     return 0.0 if text.strip() in ("0", "0W", "0.0") else w_from_uw(parse_power_uw(text))
 
 
@@ -171,7 +175,7 @@ job_options = _options(
         type=LOG_FILE,
         metavar="FILE",
         help="CSV file with sizes and profiles of the jobs, as `wattfold workload` writes it. "
-        "Default: drawn from the seed if a policy or --run-times needs them.",
+        "Default: drawn from the seed under a budget, and for policies that choose sizes.",
     ),
     click.option(
         "--priority",

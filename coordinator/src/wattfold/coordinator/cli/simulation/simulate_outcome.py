@@ -14,10 +14,10 @@ from rich.progress import (
 )
 
 from wattfold.coordinator.cli.shared.session import Session
-from wattfold.coordinator.simulation.pool.record import RunRecord
-from wattfold.coordinator.simulation.results.metrics import Metrics, metrics_of
-from wattfold.coordinator.simulation.runs.execute import Outcome
-from wattfold.coordinator.simulation.workloads.odd_rows import OddRowReport
+from wattfold.simulator.engine.record import RunRecord
+from wattfold.simulator.results.metrics import Metrics, metrics_of
+from wattfold.simulator.runs.execute import RunOutcome
+from wattfold.simulator.workloads.odd_rows import OddRowReport
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,11 +31,18 @@ class How:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finished:
-    """A run with its figures."""
+    """A run with its metrics."""
 
     record: RunRecord
     metrics: Metrics
     report: OddRowReport
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refused:
+    """A run that is not possible, for example under a budget that is too small for its jobs."""
+
+    reason: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,8 +52,8 @@ class Stopped:
     message: str
 
 
-def finished(outcome: Outcome) -> Finished:
-    """The figures of a run that is done."""
+def finished(outcome: RunOutcome) -> Finished:
+    """Return the metrics of a finished run."""
     assert outcome.record is not None
     metrics = metrics_of(outcome.record)
     return Finished(record=outcome.record, metrics=metrics, report=outcome.report)

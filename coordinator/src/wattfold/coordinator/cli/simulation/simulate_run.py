@@ -1,6 +1,6 @@
-"""Runs the cases of `wattfold simulate`: one here, with a bar; several elsewhere.
+"""Execution of the cases of `wattfold simulate`: one here, with a bar; several elsewhere.
 
-A run can be stopped in its middle and resumed.
+A run can be stopped and resumed.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from wattfold.coordinator.cli.simulation.simulate_outcome import (
     finished,
     progress_bar,
 )
-from wattfold.coordinator.simulation.pool.engine import Turn
-from wattfold.coordinator.simulation.runs.case import SimulationCase
-from wattfold.coordinator.simulation.runs.execute import CHECKPOINT_EVERY_S, execute
+from wattfold.simulator.engine.engine import Turn
+from wattfold.simulator.runs.case import SimulationCase
+from wattfold.simulator.runs.execute import CHECKPOINT_EVERY_S, execute
 
 
 def run_cases(
@@ -35,7 +35,7 @@ def run_cases(
     dask: str | None,
     checkpoint_every_s: float = CHECKPOINT_EVERY_S,
 ) -> list[Finished] | Stopped:
-    """Runs all cases. Raises what `execute` raises, CliError for cases that failed elsewhere."""
+    """Run all cases. Raises as `execute`, and CliError for cases that failed elsewhere."""
     how = How(resume=resume, formats=formats, checkpoint_every_s=checkpoint_every_s)
     if len(cases) == 1 and dask is None:
         return _here(session, cases[0], how)
@@ -74,7 +74,7 @@ def _here(session: Session, case: SimulationCase, how: How) -> list[Finished] | 
 
 @contextmanager
 def _interruptions() -> Iterator[list[int]]:
-    """A list that is empty until the first Ctrl-C; the second one ends the command."""
+    """Yield a list that is empty until the first Ctrl-C or SIGTERM; the second ends the command."""
     seen: list[int] = []
 
     def note(number: int, _frame: FrameType | None) -> None:
@@ -82,8 +82,10 @@ def _interruptions() -> Iterator[list[int]]:
             raise KeyboardInterrupt
         seen.append(number)
 
-    before = signal.signal(signal.SIGINT, note)
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    before = {number: signal.signal(number, note) for number in numbers}
     try:
         yield seen
     finally:
-        signal.signal(signal.SIGINT, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -15,7 +15,7 @@ from wattfold.coordinator.cli.simulation.training_options import (
     OF_TRAINING,
     check_training,
 )
-from wattfold.coordinator.policies.descriptions import Pool
+from wattfold.coordinator.policies.description import Pool
 
 OF_PARM = (
     "alpha",
@@ -34,7 +34,7 @@ AT_ONE_CAP = {Pool.EASY, Pool.FCFS, Pool.CONSERVATIVE}
 
 
 def refuse_unused(context: click.Context, options: dict[str, Any]) -> None:
-    """Refuses options that none of the policies or models chosen would look at."""
+    """Refuse options that none of the chosen policies or models uses."""
     from wattfold.coordinator.policies import registry
 
     names = options["policies"] or ("easy",)
@@ -70,7 +70,7 @@ def refuse_other_machine(context: click.Context, options: dict[str, Any]) -> Non
 
 
 def refuse_unused_jobs(context: click.Context, options: dict[str, Any]) -> None:
-    """Refuses options of other sources of jobs than the one chosen."""
+    """Refuse options of other sources of jobs than the chosen source."""
     if options["training"] is not None:
         _refuse_given(context, OF_LOGS, "cannot be combined with --training")
         check_training(options)

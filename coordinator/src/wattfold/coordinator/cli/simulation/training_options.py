@@ -1,4 +1,4 @@
-"""The options of `simulate` and `compare` about training jobs, and what their energy costs."""
+"""Options of `simulate` and `compare` for training jobs, and for the cost of energy."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from wattfold.coordinator.cli.workloads.workload_options import LOG_FILE
 
 if TYPE_CHECKING:
     from wattfold.coordinator.models.energy_price import EnergyPrice
-    from wattfold.coordinator.simulation.pool.prices import Prices
+    from wattfold.simulator.engine.prices import Prices
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -39,12 +39,12 @@ OF_LOGS = (
     "run_times",
     "predictors",
 )
-"""Nothing to jobs that train."""
+"""Options without effect on training jobs."""
 
 
 def training_options(command: F) -> F:
-    """`--training`, `--epoch-times`, and what jobs are charged for."""
-    from wattfold.coordinator.simulation.choices import LATE_EUR_H
+    """Add `--training`, `--epoch-times` and the options for prices to a command."""
+    from wattfold.simulator.choices import LATE_EUR_H
 
     for option in (
         click.option(
@@ -93,7 +93,7 @@ def training_options(command: F) -> F:
 
 
 def check_training(options: dict[str, Any]) -> None:
-    """Raises BadRequestError where the options of training jobs are not complete."""
+    """Raise BadRequestError if the options of training jobs are incomplete."""
     if options["training"] is None:
         return
     if options["epoch_times"] is None:
@@ -105,9 +105,9 @@ def check_training(options: dict[str, Any]) -> None:
 
 
 def prices_of(options: dict[str, Any]) -> Prices | None:
-    """What jobs that train are charged for; None without any. Raises BadRequestError."""
+    """Return the prices for training jobs; None without prices. Raises BadRequestError."""
     from wattfold.coordinator.models.training_cost import Tariff
-    from wattfold.coordinator.simulation.pool.prices import Prices
+    from wattfold.simulator.engine.prices import Prices
 
     if options["training"] is None:
         return None
@@ -116,7 +116,7 @@ def prices_of(options: dict[str, Any]) -> Prices | None:
 
 
 def price_of(text: str) -> EnergyPrice:
-    """One price, a table of the day or the series of a file. Raises BadRequestError."""
+    """Return one price, a table of the day or the series of a file. Raises BadRequestError."""
     from wattfold.coordinator.models.energy_price import (
         EnergyPrice,
         PriceError,

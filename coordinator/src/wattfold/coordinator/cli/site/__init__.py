@@ -1,1 +1,1 @@
-"""Commands of the site: nodes, power, the live view, the audit trail."""
+"""Commands for the site: nodes, power, the live view, the audit trail."""

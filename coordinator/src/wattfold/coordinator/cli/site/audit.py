@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
-from datetime import datetime
 
 import click
 
+from wattfold.contract.local_time import LocalTimeError, moment, parse_local_s
 from wattfold.contract.units import NS_PER_S
 from wattfold.coordinator.cli.shared.message_json import as_dict
 from wattfold.coordinator.cli.shared.parsing import Parsed, parse_duration_ns
@@ -26,13 +26,15 @@ REFUSED = "refused"
 
 
 def parse_moment_s(text: str) -> float:
-    """Reads 2h (ago), 2026-11-22 or 2026-11-22T03:00 (local time); seconds since 1970.
+    """Parse 2h (ago), 2026-11-22 or 2026-11-22T03:00 (local time); return seconds since 1970.
 
     Raises ValueError.
     """
     clean = text.strip()
     try:
-        return datetime.fromisoformat(clean).astimezone().timestamp()
+        return parse_local_s(clean)
+    except LocalTimeError:
+        raise
     except ValueError:
         pass
     try:
@@ -116,7 +118,7 @@ def _table(entries: Iterable[pb.AuditEntry]) -> PlainTable:
     for entry in entries:
         add_row(
             table,
-            _moment(entry.time_s),
+            moment(entry.time_s),
             entry.account or "unknown",
             entry.peer,
             entry.action,
@@ -124,10 +126,6 @@ def _table(entries: Iterable[pb.AuditEntry]) -> PlainTable:
             _what(entry),
         )
     return table
-
-
-def _moment(time_s: float) -> str:
-    return datetime.fromtimestamp(time_s).astimezone().strftime("%Y-%m-%d %H:%M:%S")
 
 
 def _what(entry: pb.AuditEntry) -> str:

@@ -1,4 +1,4 @@
-"""`budget`: the power budget, now and as it is announced."""
+"""`budget`: the current and announced power budgets."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 import click
 from click.shell_completion import CompletionItem
 
+from wattfold.contract.local_time import moment
 from wattfold.coordinator.cli.shared import formatting as f
 from wattfold.coordinator.cli.shared.address import checked_address, default_address
 from wattfold.coordinator.cli.shared.errors import CliError
@@ -26,7 +27,8 @@ from wattfold.coordinator.cli.shared.tables import (
 from wattfold.coordinator.cli.site.power import (
     announced_fields,
     announced_text,
-    moment,
+    excess,
+    is_late,
     outside,
     outside_fields,
     pending,
@@ -109,6 +111,8 @@ def budget_set(
         click.echo(f"Budget {f.power(answer.budget_uw)}.")
     if answer.outside_uw:
         click.echo(f"Also {outside(answer)}.")
+    if is_late(answer):
+        click.echo(f"The sum is {excess(answer)}.")
     for one in answer.announced:
         click.echo(f"Still announced: {announced_text(one)}.")
 
@@ -126,7 +130,7 @@ def _announce(session: Session, budget_uw: int, at_s: float) -> None:
 
 
 def looks_ahead(policy: str) -> bool:
-    """Whether a policy, by its name, takes announced budgets into its plans."""
+    """Whether a policy, by its name, plans with announced budgets."""
     from wattfold.coordinator.policies import registry
 
     entry = registry.find(policy)
@@ -150,9 +154,9 @@ def budget_list(session: Session) -> None:
 def complete_announced(
     context: click.Context, parameter: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
-    """Numbers of announced budgets; none where no coordinator answers."""
+    """Return numbers of announced budgets; empty if no coordinator answers."""
     del parameter
-    # No command is run while a line is completed, so there is no session yet.
+    # No command runs while a line is completed, so there is no session yet.
     given = context.find_root().params
     address = given.get("address") or checked_address(default_address())
     try:

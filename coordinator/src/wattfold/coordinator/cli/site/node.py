@@ -34,9 +34,9 @@ def node() -> None:
 def _complete(
     context: click.Context, parameter: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
-    """Names of nodes; none where no coordinator answers."""
+    """Return names of nodes; empty if no coordinator answers."""
     del parameter
-    # No command is run while a line is completed, so there is no session yet.
+    # No command runs while a line is completed, so there is no session yet.
     given = context.find_root().params
     address = given.get("address") or checked_address(default_address())
     token_file = given.get("token_file")
@@ -121,8 +121,9 @@ def resume(session: Session, node_id: str, reason: str) -> None:
 def leave(session: Session, node_id: str, reason: str, wait: bool, timeout_ns: int | None) -> None:
     """Release a node and restore its original power limits.
 
-    The node gets no new jobs. It leaves when its jobs have ended and the budget has room for its
-    original limits. With --no-wait it leaves now, or the command is refused with the missing watts.
+    The node gets no new jobs. It leaves when its jobs have ended and the budget and all announced
+    budgets have room for its original limits. With --no-wait it leaves now, or the command is
+    refused with the missing watts or the announced budget.
     A node that has left is charged with its original limits until `wattfold node forget`.
     """
     with session.connect() as client:
@@ -149,8 +150,9 @@ def forget(
 ) -> None:
     """Remove a node from the ledger on your responsibility.
 
-    Its jobs are marked as lost. Use --no-power for an unreachable node that is switched off. Use
-    --outside-budget for a node that has left, or that is down and powered from another budget.
+    Its jobs are marked as lost, and its power is no longer charged. Use --no-power for an
+    unreachable node that is switched off. Use --outside-budget for a node that has left, or that
+    is down and powered from another budget.
 
     If a node removed with --no-power answers again, it is shown as returned. Only `wattfold node
     resume` readmits it.
@@ -162,8 +164,27 @@ def forget(
         )
     word = pb.FORGET_WORD_NO_POWER if no_power else pb.FORGET_WORD_OUTSIDE_BUDGET
     with session.connect() as client:
-        found = client.forget_node(node_id, reason, word)
-    _show(session, found)
+        answer = client.forget_node(node_id, reason, word)
+    if session.json:
+        last = {"last_power_uw": answer.last_power_uw, "last_heard_s": answer.last_heard_s}
+        session.print_json(as_dict(answer.node) | last)
+        return
+    _show(session, answer.node)
+    if no_power:
+        click.echo(_last_heard(answer))
+
+
+def _last_heard(answer: pb.ForgetNodeResponse) -> str:
+    """Describe the last telemetry of a node that should have no power, and what to check."""
+    node = answer.node.node_id
+    if not answer.last_heard_s:
+        return f"{node} has sent no telemetry since the coordinator started"
+    ago = f.duration(time.time() - answer.last_heard_s)
+    return (
+        f"{node} last reported {f.power(answer.last_power_uw)}, {ago} ago at "
+        f"{f.clock(answer.last_heard_s)}. This power is no longer charged, so make sure that "
+        "the node is off"
+    )
 
 
 def _drained(seen: pb.Node) -> bool:
@@ -220,4 +241,7 @@ def _show(session: Session, found: pb.Node) -> None:
     if session.json:
         session.print_json(as_dict(found))
         return
-    sys.stdout.write(f"{found.node_id} {f.node_duty(found)}\n")
+    text = f.node_duty(found)
+    if f.serves(found) and found.state != pb.NODE_STATE_UP:
+        text += f", but {': '.join(filter(None, [f.node_state(found.state), found.message]))}"
+    sys.stdout.write(f"{found.node_id} {text}\n")

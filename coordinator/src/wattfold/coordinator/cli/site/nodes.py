@@ -1,4 +1,4 @@
-"""`nodes`: the machines, their caps and what is free on them."""
+"""`nodes`: nodes, their caps and their free resources."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def nodes(session: Session) -> None:
     CAP W and RANGE W are sums over the power zones of the node. COMMIT W is the maximum power of
     the node, base power included. A leading + marks a node outside the ledger. DRAW W is measured,
     by the meter of the whole node if it has one. JOBS also shows recent residual work of jobs on
-    lost cores, and the reservations of the node.
+    lost cores, and the reservations of the node. A closed node cannot start jobs: JOBS shows why.
     """
     with session.connect() as client:
         answer = client.list_nodes()
@@ -42,7 +42,7 @@ def nodes(session: Session) -> None:
 
 
 def cap_uw(node: pb.Node) -> int:
-    """The caps of all zones of a node together."""
+    """Return the sum of the caps of all zones of a node."""
     return sum(zone.cap_uw for zone in node.zones)
 
 
@@ -81,7 +81,7 @@ def _node_table(listed: Iterable[pb.Node]) -> PlainTable:
 
 
 def commit(node: pb.Node) -> str:
-    """The most a node may draw; `+` before what is in no sum."""
+    """Return the maximum power of a node; `+` marks power outside the ledger."""
     return f"+{f.watts(node.outside_uw)}" if node.outside_uw else f.watts(node.committed_uw)
 
 
@@ -92,7 +92,7 @@ def _range(node: pb.Node) -> str:
 
 
 def _beside_cores(node: pb.Node) -> list[str]:
-    """Memory where some of it is kept for jobs, GPUs, features."""
+    """Return memory if jobs reserve some of it, GPUs, and features."""
     notes = []
     if node.free_memory_bytes < node.memory_bytes:
         free, there = f.memory(node.free_memory_bytes), f.memory(node.memory_bytes)
@@ -113,6 +113,7 @@ def _gpus(node: pb.Node) -> str:
 
 def _notes(node: pb.Node) -> str:
     notes = [node.message] if node.message else []
+    notes += [f"cannot start jobs: {node.launch_fault}"] if node.launch_fault else []
     notes += [text for text in (node.duty_reason, node.waits_for) if text]
     if node.outside_uw and node.duty != pb.NODE_DUTY_OUTSIDE:
         notes.append(f"outside the ledger, may draw {f.power(node.outside_uw)}")

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from wattfold.contract.units import w_from_uw
+from wattfold.contract.local_time import moment
+from wattfold.contract.units import eur_text, w_from_uw
 from wattfold.coordinator.cli.shared import formatting as f
 from wattfold.coordinator.cli.shared.message_json import as_dict
 from wattfold.coordinator.cli.shared.session import Session, session_command
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 _BAR_CELLS = 28
+REPLACED = "replaced by `wattfold budget` until the configuration has another value"
 
 
 @click.command()
@@ -34,20 +36,34 @@ def power(session: Session) -> None:
 
 
 def outside(answer: pb.Power) -> str:
-    """Describe the power outside the ledger, its nodes, and the excess over the budget."""
+    """Describe the power outside the ledger and its nodes."""
     nodes = list(answer.outside_node_ids)
     more = f" and {len(nodes) - 5} more" if len(nodes) > 5 else ""
     text = f"outside the ledger {f.power(answer.outside_uw)} ({', '.join(nodes[:5])}{more})"
     if answer.outside_accepted_uw:
         text += f", {f.power(answer.outside_accepted_uw)} of it accepted"
-    if answer.over_uw:
-        text += f", OVER THE BUDGET BY {f.power(answer.over_uw)}"
     return text
 
 
+def is_late(answer: pb.Power) -> bool:
+    """Whether the sum is above the budget and no lowered budget still has time."""
+    lowered = answer.pending_budget_uw == answer.budget_uw and not answer.outside_uw
+    in_time = lowered and answer.pending_deadline_s > time.time()
+    return bool(answer.over_uw) and not in_time
+
+
+def excess(answer: pb.Power) -> str:
+    """Describe by how much the sum is above the budget, and why."""
+    return f"over the budget by {f.power(answer.over_uw)}: {answer.over_reason}"
+
+
 def outside_fields(answer: pb.Power) -> list[tuple[str, Cell]]:
-    """Return the power of nodes outside the ledger, as fields."""
+    """Return the excess over the budget and the power of nodes outside the ledger, as fields."""
     fields: list[tuple[str, Cell]] = []
+    if answer.over_uw:
+        style = "bold red" if is_late(answer) else "yellow"
+        text = excess(answer).removeprefix("over the budget ")
+        fields.append(("over budget", Styled(text, style)))
     if answer.outside_uw:
         style = "bold red" if answer.over_uw else "yellow"
         fields.append(
@@ -93,12 +109,19 @@ def _power_sheet(answer: pb.Power) -> FieldTable:
         ("energy", f"{f.energy(answer.energy_uj):>10}"),
         ("policy", f"{answer.policy or f.NONE:>10}"),
     ]
+    configured_uw = answer.configured_budget_uw
+    if configured_uw and configured_uw != answer.budget_uw:
+        fields.insert(1, ("configured", f"{f.power(configured_uw):>10}  {REPLACED}"))
+    if answer.planner:
+        fields.append(("planner", Styled(answer.planner, "bold yellow")))
     if answer.emulated_nodes:
         emulated = f"{answer.emulated_nodes} of {answer.known_nodes} nodes; their power is not real"
         fields.append(("emulated", emulated))
     if answer.pending_budget_uw:
         fields.insert(1, ("pending budget", pending(answer)))
     fields += announced_fields(answer.announced)
+    if answer.due_jobs:
+        fields.append(("due dates", _due(answer)))
     if answer.gpus:
         owned = f"{answer.gpus_owned} of {answer.gpus} in use"
         fields.append(("GPUs", f"{owned}, {f.power(answer.gpus_uw)} above their floors"))
@@ -124,9 +147,13 @@ def announced_text(one: pb.AnnouncedBudget) -> Text:
     return text
 
 
-def moment(time_s: float) -> str:
-    """Day and time of day here."""
-    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(time_s))
+def _due(answer: pb.Power) -> str:
+    """Describe the jobs with due dates, and the sums of their costs."""
+    jobs = f"{answer.due_jobs} job{'s' * (answer.due_jobs != 1)}, {answer.late_jobs} late"
+    if not (answer.due_so_far_eur or answer.due_to_come_eur):
+        return jobs
+    so_far, to_come = eur_text(answer.due_so_far_eur), eur_text(answer.due_to_come_eur)
+    return f"{jobs}; {so_far} so far, {to_come} more expected"
 
 
 def _levels(answer: pb.Power) -> str:
@@ -141,5 +168,5 @@ def _levels(answer: pb.Power) -> str:
 
 
 def share(value_uw: int, budget_uw: int) -> str:
-    """A power in percent of the budget."""
+    """Return a power in percent of the budget."""
     return f"{value_uw / budget_uw * 100:3.0f}%" if budget_uw else f.NONE

@@ -1,7 +1,7 @@
-"""The recent past of the power as a graph of characters: measured, committed, budget.
+"""Graph of the recent power in characters: measured, committed, budget.
 
-One column is one step of time, the right one is now. Measured power is solid, what is committed
-above it is shaded, the budget is a line.
+One column is one time step, the right column is now. Measured power is solid, committed power above
+it is shaded, the budget is a line.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _LABEL_CELLS = 9
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PowerSample:
-    """The power of one moment."""
+    """Power at one time."""
 
     time_s: float
     budget_uw: int
@@ -31,14 +31,14 @@ class PowerSample:
 
 
 class PowerHistory:
-    """The samples of the last `span_s` seconds."""
+    """Samples of the last `span_s` seconds."""
 
     def __init__(self, span_s: float = 600.0) -> None:
         self._span_s = span_s
         self._samples: deque[PowerSample] = deque()
 
     def add(self, time_s: float, power: pb.Power) -> None:
-        """Appends one moment; one that is not after the last is left out."""
+        """Append a sample; a sample that is not after the last is ignored."""
         if self._samples and time_s <= self._samples[-1].time_s:
             return
         self._samples.append(
@@ -53,9 +53,9 @@ class PowerHistory:
             self._samples.popleft()
 
     def columns(self, count: int, step_s: float) -> list[PowerSample | None]:
-        """The newest sample of every step up to the last one; None before the first sample.
+        """Return the newest sample of every step up to the last; None before the first sample.
 
-        A picture is only sent when something changed, so an empty step has the value before it.
+        A snapshot is sent only after a change, so an empty step has the previous value.
         """
         if not self._samples:
             return [None] * count
@@ -70,7 +70,7 @@ class PowerHistory:
 
 
 def power_graph(history: PowerHistory, width: int, height: int, step_s: float = 1.0) -> list[Text]:
-    """`height` lines of `width` characters; the scale ends at the highest power shown."""
+    """Return `height` lines of `width` characters; the scale ends at the highest power shown."""
     columns = history.columns(max(1, width - _LABEL_CELLS), step_s)
     top_uw = max((_greatest(sample) for sample in columns if sample), default=0) or 1
     return [_row(columns, row, height, top_uw) for row in range(height)]
@@ -92,7 +92,7 @@ def _row(columns: Sequence[PowerSample | None], row: int, height: int, top_uw: i
 
 
 def _cell(sample: PowerSample | None, level: int, height: int, top_uw: int) -> Text:
-    """One character; `level` counts rows from the bottom."""
+    """Return one character; `level` counts rows from the bottom."""
     if sample is None:
         return Text(" ")
     over = sample.committed_uw > sample.budget_uw > 0

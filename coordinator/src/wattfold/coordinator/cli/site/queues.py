@@ -1,4 +1,4 @@
-"""`queues`: the queues of the site, and what they take."""
+"""`queues`: the queues of the site, and their limits."""
 
 from __future__ import annotations
 

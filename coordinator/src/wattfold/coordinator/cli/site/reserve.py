@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 import click
 from click.shell_completion import CompletionItem
 
+from wattfold.contract.local_time import moment
 from wattfold.contract.units import s_from_ns
 from wattfold.coordinator.cli.shared import formatting as f
 from wattfold.coordinator.cli.shared.address import checked_address, default_address
@@ -22,9 +23,9 @@ from wattfold.v1 import coordinator_pb2 as pb
 def complete_reservations(
     context: click.Context, parameter: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
-    """Names of reservations; none where no coordinator answers."""
+    """Return names of reservations; empty if no coordinator answers."""
     del parameter
-    # No command is run while a line is completed, so there is no session yet.
+    # No command runs while a line is completed, so there is no session yet.
     given = context.find_root().params
     address = given.get("address") or checked_address(default_address())
     try:
@@ -163,7 +164,7 @@ def reserve(
     if session.json:
         session.print_json(as_dict(made))
         return
-    click.echo(f"{made.name} {_time(made.start_at_s)} to {_time(made.end_at_s)} {_which(made)}")
+    click.echo(f"{made.name} {_when(made.start_at_s)} to {_when(made.end_at_s)} {_which(made)}")
     if made.other_job_ids:
         jobs = " ".join(made.other_job_ids)
         click.echo(
@@ -222,8 +223,8 @@ def _table(listed: Iterable[pb.Reservation]) -> PlainTable:
             table,
             one.name,
             "active" if one.begun else "planned",
-            _time(one.start_at_s),
-            _time(one.end_at_s),
+            _when(one.start_at_s),
+            _when(one.end_at_s),
             _whose(one),
             _which(one),
             " ".join(one.job_ids) or f.NONE,
@@ -246,5 +247,5 @@ def _which(one: pb.Reservation) -> str:
     return ", ".join(one.node_ids)
 
 
-def _time(time_s: float) -> str:
-    return time.strftime("%Y-%m-%d %H:%M", time.localtime(time_s))
+def _when(time_s: float) -> str:
+    return moment(time_s)

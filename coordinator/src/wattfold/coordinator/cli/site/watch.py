@@ -31,10 +31,10 @@ _QUIT_KEYS = frozenset({"q", "Q", "\x03", "\x1b"})
 
 
 class _StopFlag:
-    """Notes SIGINT and SIGTERM for the time of a `with` block.
+    """Flag for SIGINT and SIGTERM during a `with` block.
 
-    An exception from the handler could surface anywhere in the drawing, also where it is
-    swallowed; a flag is looked at between two drawings.
+    An exception from the handler could occur anywhere in the drawing, even where it is swallowed; a
+    flag is checked between two drawings.
     """
 
     _SIGNALS = (signal.SIGINT, signal.SIGTERM)
@@ -84,7 +84,7 @@ def watch(session: Session, interval_ns: int, count: int | None) -> None:
             if session.json or count or not interactive:
                 _print_views(session, client, interval_ns, count)
             else:
-                client.power()  # fails here, not on the screen, if there is no coordinator
+                client.power()  # It fails here, not on the screen, if there is no coordinator.
                 _show_screen(console, client, interval_ns)
         except KeyboardInterrupt:
             return
@@ -150,7 +150,7 @@ def _draw_until_quit(
 
 
 def _next_events(events: Events) -> list[Event]:
-    """All that came, or nothing after a moment, so that a changed terminal size is noticed."""
+    """Return all waiting events, or none after a moment, to notice a new terminal size."""
     found: list[Event] = []
     try:
         found.append(events.get(timeout=REDRAW_S))

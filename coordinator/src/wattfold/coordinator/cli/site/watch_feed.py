@@ -1,6 +1,6 @@
-"""Two threads that feed `watch`: pictures from the coordinator, keys from the terminal.
+"""Threads that feed `watch`: snapshots from the coordinator, keys from the terminal.
 
-Both put events into one queue, so that the screen is drawn by one thread only.
+Both put events into one queue, so that only one thread draws the screen.
 """
 
 from __future__ import annotations
@@ -24,35 +24,35 @@ ESCAPE = b"\x1b"
 _SEQUENCE = re.compile(rb"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|O.)")
 """Arrow keys, function keys and similar sequences, but not Escape alone (ECMA-48)."""
 SEQUENCE_S = 0.05
-"""The rest of a key of several bytes comes within this time; Escape alone has none."""
+"""Time within which the rest of a key of several bytes arrives; Escape alone has none."""
 RETRY_S = 1.0
 QUEUE_LENGTH = 64
 
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """A picture came."""
+    """A received snapshot."""
 
     view: pb.ClusterView
 
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """No pictures come at the moment."""
+    """No snapshots arrive at the moment."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """No pictures will come."""
+    """No more snapshots will arrive."""
 
     error: Exception
 
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """A key was pressed."""
+    """A pressed key."""
 
     key: str
 
@@ -62,7 +62,7 @@ Events = queue.Queue[Event]
 
 
 class ViewFeed:
-    """Reads the stream, and begins again when the coordinator was away."""
+    """Reader of the stream, which reconnects after a loss of the coordinator."""
 
     def __init__(self, client: CoordinatorClient, interval_ns: int, events: Events) -> None:
         self._client = client
@@ -72,11 +72,11 @@ class ViewFeed:
         self._thread = threading.Thread(target=self._run, name="views", daemon=True)
 
     def start(self) -> None:
-        """Begins to read."""
+        """Start reading."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Ends it together with the connection of the client."""
+        """Stop reading, together with the connection of the client."""
         self._stop.set()
         self._client.close()
 
@@ -105,7 +105,7 @@ class ViewFeed:
 
 @contextlib.contextmanager
 def keys_from_terminal(descriptor: int, events: Events) -> Iterator[None]:
-    """Reads single keys without echo for the time of the block, then restores the terminal."""
+    """Read single keys without echo within the block, then restore the terminal."""
     saved = termios.tcgetattr(descriptor)
     wake_read, wake_write = os.pipe()
     thread = threading.Thread(
@@ -129,11 +129,11 @@ def _read_keys(descriptor: int, wake: int, events: Events) -> None:
             return
         pressed = os.read(descriptor, 64)
         if pressed == ESCAPE and select.select([descriptor], [], [], SEQUENCE_S)[0]:
-            # An arrow or another key of several bytes that came in two parts.
+            # An arrow or another key of several bytes that arrived in two parts.
             pressed += os.read(descriptor, 64)
         if not pressed:
             return
-        # A full queue means the screen is behind; a lost key press then does no harm.
+        # A full queue means that the screen is behind; a lost key press then does no harm.
         with contextlib.suppress(queue.Full):
             for key in _SEQUENCE.sub(b"", pressed).decode("utf-8", "replace"):
                 events.put_nowait(Key(key))

@@ -1,4 +1,4 @@
-"""A picture of the cluster as plain lines, for logs and pipes."""
+"""Snapshot of the cluster as plain lines, for logs and pipes."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from datetime import datetime
 from wattfold.coordinator.cli.jobs.job_tables import done, hidden, name_of, owner, where_or_reason
 from wattfold.coordinator.cli.shared import formatting as f
 from wattfold.coordinator.cli.site.nodes import cap_uw
-from wattfold.coordinator.cli.site.power import outside
+from wattfold.coordinator.cli.site.power import excess, is_late, outside
 from wattfold.v1 import coordinator_pb2 as pb
 
 
 def snapshot_lines(view: pb.ClusterView) -> list[str]:
-    """One line of power, then one a node and one a job."""
+    """Return one line of power, then one line per node and per job."""
     moment = datetime.fromtimestamp(view.time_s).astimezone().isoformat(timespec="seconds")
     power = view.power
     lines = [
@@ -21,6 +21,8 @@ def snapshot_lines(view: pb.ClusterView) -> list[str]:
     ]
     if power.outside_uw:
         lines.append(f"  {outside(power)}")
+    if is_late(power):
+        lines.append(f"  {excess(power)}")
     lines += [_node_line(node) for node in view.nodes]
     lines += [_job_line(job) for job in view.jobs]
     return lines

@@ -1,7 +1,7 @@
-"""The screen of `watch`: lines of a given size from the snapshots of the cluster so far.
+"""Screen of `watch`: lines of a given size from the snapshots of the cluster so far.
 
-Draws only; reading the stream and the keys is done elsewhere. Never more lines than the terminal
-has: nodes and jobs that do not fit are counted.
+It only draws; other modules read the stream and the keys. It never has more lines than the
+terminal: nodes and jobs that do not fit are counted.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from wattfold.coordinator.cli.shared.tables import (
     right,
 )
 from wattfold.coordinator.cli.site.nodes import cap_uw, commit
-from wattfold.coordinator.cli.site.power import share
+from wattfold.coordinator.cli.site.power import is_late, share
 from wattfold.coordinator.cli.site.power_graph import PowerHistory, power_graph
 from wattfold.v1 import coordinator_pb2 as pb
 
@@ -49,7 +49,7 @@ class WatchScreen:
         self._trouble = ""
 
     def take(self, view: pb.ClusterView) -> None:
-        """Takes in a picture."""
+        """Apply a snapshot."""
         self._view = view
         self._trouble = ""
         self._history.add(view.time_s, view.power)
@@ -59,11 +59,11 @@ class WatchScreen:
         )
 
     def lose(self, trouble: str) -> None:
-        """Says that no pictures come, and why; the last one stays."""
+        """Record that no snapshots arrive, and why; the last snapshot stays."""
         self._trouble = trouble
 
     def render(self, width: int, height: int, age_s: float) -> RenderableType:
-        """The whole screen. `age_s`: seconds since the last picture came."""
+        """Return the whole screen. `age_s`: seconds since the last snapshot."""
         if self._view is None:
             text = self._trouble or f"waiting for {self._address} ..."
             return Group(Text(text, no_wrap=True, overflow="ellipsis"))
@@ -87,7 +87,7 @@ class WatchScreen:
         if self._view.power.pending_budget_uw:
             going = f.power(self._view.power.pending_budget_uw)
             line.append(f"  budget is lowered to {going}", style="not bold yellow")
-        if self._view.power.over_uw:
+        if is_late(self._view.power):
             line.append(f"  OVER BY {f.power(self._view.power.over_uw)}", style="bold red")
         if not self._trouble:
             line.append(f"  {self._address}", style="not bold dim")
@@ -144,7 +144,7 @@ class WatchScreen:
         return queue_table(jobs, self._view.time_s, marks, narrow=width < _NARROW)
 
     def _jobs(self) -> list[pb.Job]:
-        """Running first, then waiting, then the last ones that ended; by age in each."""
+        """Return running, then waiting, then recently ended jobs; by age in each group."""
         assert self._view is not None
         alive = [job for job in self._view.jobs if job.state not in f.ENDED_STATES]
         alive.sort(key=lambda job: (not job.shares, job.submitted_at_s, job.job_id))
@@ -152,7 +152,8 @@ class WatchScreen:
 
     def _footer(self, width: int, nodes_shown: int, jobs_shown: int) -> Text:
         assert self._view is not None
-        parts = [self._how_to_stop]
+        planner = self._view.power.planner
+        parts = [*([planner] if planner else []), self._how_to_stop]
         more_nodes = len(self._view.nodes) - nodes_shown
         more_jobs = len(self._jobs()) - jobs_shown
         if more_nodes > 0:
@@ -169,7 +170,7 @@ class WatchScreen:
 
 
 def _split(free: int, nodes: int, jobs: int) -> tuple[int, int]:
-    """Shares lines between nodes and jobs: what one does not need the other gets."""
+    """Divide lines between nodes and jobs: unneeded lines of one go to the other."""
     if nodes + jobs <= free:
         return nodes, jobs
     half = free // 2

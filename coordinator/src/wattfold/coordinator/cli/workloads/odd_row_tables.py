@@ -12,10 +12,10 @@ from wattfold.coordinator.cli.shared.tables import (
     plain_table,
     right,
 )
-from wattfold.coordinator.simulation.workloads.odd_rows import (
+from wattfold.simulator.workloads.odd_rows import (
     MEANINGS,
     OddRowReport,
-    Outcome,
+    RowOutcome,
     Rule,
 )
 
@@ -24,7 +24,7 @@ _LINES_IN_JSON = 10
 
 
 def odd_row_table(report: OddRowReport) -> PlainTable:
-    """One line a rule that found something."""
+    """Return one line per violated rule."""
     table = plain_table(
         left("INVALID ROWS"),
         right("FOUND"),
@@ -43,7 +43,7 @@ def odd_row_table(report: OddRowReport) -> PlainTable:
             table,
             rule.value,
             str(len(lines)),
-            *(str(report.count(rule, outcome)) for outcome in Outcome),
+            *(str(report.count(rule, outcome)) for outcome in RowOutcome),
             ", ".join(str(line) for line in lines[:_LINES_SHOWN]) + more,
             MEANINGS[rule][0],
         )
@@ -51,12 +51,12 @@ def odd_row_table(report: OddRowReport) -> PlainTable:
 
 
 def odd_row_counts(report: OddRowReport) -> list[dict[str, Any]]:
-    """Counts and first lines of every rule that found something, for JSON."""
+    """Return counts and first lines of every violated rule, for JSON."""
     return [
         {
             "rule": rule.value,
             "found": len(lines),
-            **{outcome.value: report.count(rule, outcome) for outcome in Outcome},
+            **{outcome.value: report.count(rule, outcome) for outcome in RowOutcome},
             "first_lines": lines[:_LINES_IN_JSON],
             "meaning": MEANINGS[rule][0],
             "repair": MEANINGS[rule][1],

@@ -1,4 +1,4 @@
-"""`wattfold workload`: logs of jobs, described, converted, generated, fetched, collected.
+"""`wattfold workload`: commands that describe, convert, generate, fetch and collect job logs.
 
 These commands need no coordinator, except `collect`.
 """

@@ -16,7 +16,7 @@ from wattfold.coordinator.cli.workloads.workload_options import LOG_FILE, expect
 from wattfold.v1 import coordinator_pb2 as pb
 
 if TYPE_CHECKING:
-    from wattfold.coordinator.simulation.workloads.workload import Workload
+    from wattfold.simulator.workloads.workload import Workload
 
 MOST = 1_000_000
 STATUS = {
@@ -26,7 +26,7 @@ STATUS = {
     pb.JOB_STATE_TIMED_OUT: 0,
     pb.JOB_STATE_CANCELLED: 5,
 }
-"""Field 11 of the format, for the states in which a job has ended."""
+"""Field 11 of the format, for the final states of jobs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +37,7 @@ class Site:
     cores: int
     """Cores of all nodes."""
     each: int
-    """Cores of a node, which a job on whole nodes has of each node."""
+    """Cores per node that a job on whole nodes gets."""
 
 
 @click.command()
@@ -61,7 +61,7 @@ def collect(session: Session, target: Path, procs_per_node: int | None) -> None:
     attempt counts. Programs, queues and usage are included for your own jobs. Operators get them
     for all jobs.
     """
-    from wattfold.coordinator.simulation.workloads.swf_writer import write_swf
+    from wattfold.simulator.workloads.swf_writer import write_swf
 
     with session.connect() as client:
         jobs = list(client.list_jobs(include_ended=True, limit=MOST).jobs)
@@ -80,7 +80,10 @@ def collect(session: Session, target: Path, procs_per_node: int | None) -> None:
 
 
 def site_of(nodes: Sequence[pb.Node], procs_per_node: int | None) -> Site:
-    """The nodes together. Raises BadRequestError where a whole node is no one number of cores."""
+    """Return the nodes together.
+
+    Raises BadRequestError without nodes, and if nodes differ and ``procs_per_node`` is missing.
+    """
     cores = [len(CpuSet.parse(node.cpus)) for node in nodes if node.cpus]
     if not cores:
         raise BadRequestError("no node is known, so sizes in nodes cannot be converted to cores")
@@ -93,9 +96,12 @@ def site_of(nodes: Sequence[pb.Node], procs_per_node: int | None) -> Site:
 
 
 def workload_of(jobs: Sequence[pb.Job], site: Site) -> Workload:
-    """The jobs that have run, in order of submission. Raises BadRequestError if there are none."""
-    from wattfold.coordinator.simulation.workloads.header import Header
-    from wattfold.coordinator.simulation.workloads.workload import Workload
+    """Return the jobs that have run, in order of submission.
+
+    Raises BadRequestError without jobs.
+    """
+    from wattfold.simulator.workloads.header import Header
+    from wattfold.simulator.workloads.workload import Workload
 
     ran = [job for job in jobs if job.state in STATUS and job.started_at_s]
     if not ran:
@@ -133,13 +139,13 @@ def _procs(job: pb.Job, site: Site) -> int:
 
 
 def _requested_s(spec: pb.JobSpec) -> float:
-    from wattfold.coordinator.simulation.workloads.workload import MISSING
+    from wattfold.simulator.workloads.workload import MISSING
 
     asked_ns = spec.time_ns or spec.limit_ns
     return asked_ns / 1e9 if asked_ns else MISSING
 
 
 def _numbered(names: Sequence[str]) -> list[int]:
-    """Names as numbers from 1, in the order in which they come first."""
+    """Return names as numbers from 1, in the order of their first occurrence."""
     numbers = {name: number for number, name in enumerate(dict.fromkeys(names), start=1)}
     return [numbers[name] for name in names]

@@ -20,14 +20,14 @@ from wattfold.coordinator.cli.workloads.workload_options import (
 )
 
 if TYPE_CHECKING:
-    from wattfold.coordinator.simulation.workloads.odd_rows import Rule, Treatment
-    from wattfold.coordinator.simulation.workloads.workload import Workload
+    from wattfold.simulator.workloads.odd_rows import Rule, Treatment
+    from wattfold.simulator.workloads.workload import Workload
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
 def _choice_options(command: F) -> F:
-    """Options that choose jobs."""
+    """Add the options that choose jobs to a command."""
     for option in (
         click.option(
             "--statuses",
@@ -94,7 +94,7 @@ def _choice_options(command: F) -> F:
 
 
 def _scale_options(command: F) -> F:
-    """Options that change what is chosen."""
+    """Add the options that change the chosen jobs to a command."""
     for option in (
         click.option(
             "--from-zero",
@@ -170,10 +170,10 @@ def convert(
     options.
     """
     from wattfold.coordinator.cli.workloads.odd_row_tables import odd_row_counts, odd_row_table
-    from wattfold.coordinator.simulation.workloads.annotations import annotate, write_annotations
-    from wattfold.coordinator.simulation.workloads.job_requests import write_requests
-    from wattfold.coordinator.simulation.workloads.log_reader import read_log
-    from wattfold.coordinator.simulation.workloads.swf_writer import write_swf
+    from wattfold.simulator.workloads.annotations import annotate, write_annotations
+    from wattfold.simulator.workloads.job_requests import write_requests
+    from wattfold.simulator.workloads.log_reader import read_log
+    from wattfold.simulator.workloads.swf_writer import write_swf
 
     with expected_failures():
         read = read_log(source, policy_of(on_odd, exceptions))
@@ -205,7 +205,7 @@ def convert(
 
 
 def _chosen(jobs: Workload, options: dict[str, Any]) -> Workload:
-    from wattfold.coordinator.simulation.workloads import selection
+    from wattfold.simulator.workloads import selection
 
     if options["procs_per_node"]:
         jobs = selection.in_nodes(jobs, options["procs_per_node"])
@@ -231,7 +231,7 @@ def _chosen(jobs: Workload, options: dict[str, Any]) -> Workload:
 
 
 def _scaled(jobs: Workload, options: dict[str, Any]) -> Workload:
-    from wattfold.coordinator.simulation.workloads import selection
+    from wattfold.simulator.workloads import selection
 
     if options["max_size"]:
         jobs = selection.cut_sizes(jobs, options["max_size"])
@@ -245,7 +245,7 @@ def _scaled(jobs: Workload, options: dict[str, Any]) -> Workload:
 def _note(
     on_odd: str, exceptions: Sequence[tuple[Rule, Treatment]], options: dict[str, Any]
 ) -> str:
-    """The options that were given, so that the file says where it comes from."""
+    """Return the given options, so that the file states its origin."""
     words = [f"on-odd {on_odd}"]
     words += [f"rule {rule.value}={treatment.value}" for rule, treatment in exceptions]
     for name, value in sorted(options.items()):

@@ -30,9 +30,9 @@ from wattfold.coordinator.cli.workloads.workload_options import (
 )
 
 if TYPE_CHECKING:
-    from wattfold.coordinator.simulation.workloads.odd_rows import Rule, Treatment
-    from wattfold.coordinator.simulation.workloads.summary import Histogram, Spread, Summary
-    from wattfold.coordinator.simulation.workloads.swf_reader import ReadLog
+    from wattfold.simulator.workloads.odd_rows import Rule, Treatment
+    from wattfold.simulator.workloads.summary import DistributionSummary, Histogram, Summary
+    from wattfold.simulator.workloads.swf_reader import ReadLog
 
 _BAR_WIDTH = 40
 
@@ -62,8 +62,8 @@ def describe(
     The sizes of a trace count units. The statistics are taken after the treatment of invalid rows.
     """
     from wattfold.coordinator.cli.workloads.odd_row_tables import odd_row_table
-    from wattfold.coordinator.simulation.workloads.log_reader import read_log
-    from wattfold.coordinator.simulation.workloads.summary import summarise
+    from wattfold.simulator.workloads.log_reader import read_log
+    from wattfold.simulator.workloads.summary import summarise
 
     with expected_failures():
         read = read_log(file, policy_of(on_odd, exceptions))
@@ -90,7 +90,7 @@ def describe(
 
 
 def _fields(file: Path, summary: Summary, read: ReadLog) -> FieldTable:
-    from wattfold.coordinator.simulation.workloads.header import printable
+    from wattfold.simulator.workloads.header import printable
 
     report, header = read.report, read.workload.header
     name = header.text("Installation") or header.text("Computer")
@@ -118,7 +118,7 @@ def _fields(file: Path, summary: Summary, read: ReadLog) -> FieldTable:
 
 
 def _spreads(summary: Summary) -> PlainTable:
-    from wattfold.coordinator.simulation.workloads.summary import QUANTILES
+    from wattfold.simulator.workloads.summary import QUANTILES
 
     table = plain_table(
         left(""),
@@ -129,7 +129,7 @@ def _spreads(summary: Summary) -> PlainTable:
         right("MAX"),
     )
 
-    def row(title: str, spread: Spread, text: Any) -> None:
+    def row(title: str, spread: DistributionSummary, text: Any) -> None:
         values = (spread.mean, spread.least, *spread.quantiles, spread.greatest)
         add_row(table, title, str(spread.known), *(text(value) for value in values))
 
@@ -178,8 +178,8 @@ def _percent(share: float) -> str:
 
 def _document(file: Path, summary: Summary, read: ReadLog) -> dict[str, Any]:
     from wattfold.coordinator.cli.workloads.odd_row_tables import odd_row_counts
-    from wattfold.coordinator.simulation.workloads.header import printable
-    from wattfold.coordinator.simulation.workloads.summary import QUANTILES
+    from wattfold.simulator.workloads.header import printable
+    from wattfold.simulator.workloads.summary import QUANTILES
 
     report, header = read.report, read.workload.header
     return {

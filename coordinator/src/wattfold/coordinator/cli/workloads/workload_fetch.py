@@ -12,15 +12,15 @@ from wattfold.coordinator.cli.shared.parsing import Parsed
 from wattfold.coordinator.cli.shared.session import Session, session_command
 from wattfold.coordinator.cli.shared.tables import add_row, flexible, left, plain_table
 from wattfold.coordinator.cli.workloads.workload_options import expected_failures, warn
-from wattfold.coordinator.simulation.workloads.archive import BASE_URL
+from wattfold.simulator.workloads.archive import BASE_URL
 
 if TYPE_CHECKING:
-    from wattfold.coordinator.simulation.workloads.archive import ArchivedLog
-    from wattfold.coordinator.simulation.workloads.download import Fetched
+    from wattfold.simulator.workloads.archive import ArchivedLog
+    from wattfold.simulator.workloads.download import Fetched
 
 
 def parse_sum(text: str) -> str:
-    """Reads a SHA-256 sum. Raises ValueError."""
+    """Parse a SHA-256 sum. Raises ValueError."""
     clean = text.strip().lower()
     if len(clean) != 64 or set(clean) - set("0123456789abcdef"):
         raise ValueError(f"not a SHA-256 sum: {text!r}; expected 64 hexadecimal digits")
@@ -55,7 +55,7 @@ def fetch(
     archive publishes no checksums. The SHA-256 sum of a log is stored next to it at the first
     download, and checked from then on.
     """
-    from wattfold.coordinator.simulation.workloads.archive import ARCHIVE
+    from wattfold.simulator.workloads.archive import ARCHIVE
 
     if name is None:
         _list(session, mirror)
@@ -93,7 +93,7 @@ def _fetched(
 ) -> Fetched:
     from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn
 
-    from wattfold.coordinator.simulation.workloads.download import fetch as download
+    from wattfold.simulator.workloads.download import fetch as download
 
     console = session.console(stderr=True)
     bar = Progress(
@@ -115,7 +115,7 @@ def _fetched(
 
 
 def _list(session: Session, mirror: str) -> None:
-    from wattfold.coordinator.simulation.workloads.archive import ARCHIVE
+    from wattfold.simulator.workloads.archive import ARCHIVE
 
     if session.json:
         session.print_json(

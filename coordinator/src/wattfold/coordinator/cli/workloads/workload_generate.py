@@ -10,11 +10,11 @@ import click
 from wattfold.coordinator.cli.shared.errors import BadRequestError
 from wattfold.coordinator.cli.shared.session import Session, session_command
 from wattfold.coordinator.cli.workloads.workload_options import LOG_FILE, expected_failures
-from wattfold.coordinator.simulation.choices import LublinKind
+from wattfold.simulator.choices import LublinKind
 
 if TYPE_CHECKING:
-    from wattfold.coordinator.simulation.workloads.annotations import Annotations
-    from wattfold.coordinator.simulation.workloads.workload import Workload
+    from wattfold.simulator.workloads.annotations import Annotations
+    from wattfold.simulator.workloads.workload import Workload
 
 _OPTIONS_OF = {
     "lublin": {"procs", "kind", "overestimate"},
@@ -100,8 +100,8 @@ def generate(
     distributions of Cirne and Berman (2001) to a log. The model cirne uses the same distributions
     for 1024 nodes, as in D'Amico et al. (2019); its sizes are whole nodes.
     """
-    from wattfold.coordinator.simulation.workloads.annotations import annotate, write_annotations
-    from wattfold.coordinator.simulation.workloads.swf_writer import write_swf
+    from wattfold.simulator.workloads.annotations import annotate, write_annotations
+    from wattfold.simulator.workloads.swf_writer import write_swf
 
     given = {name: value for name, value in options.items() if value is not None}
     strange = sorted(set(given) - _OPTIONS_OF[model])
@@ -131,11 +131,11 @@ def generate(
 def _generated(
     model: str, jobs: int, seed: int, given: dict[str, Any]
 ) -> tuple[Workload, Annotations | None]:
-    from wattfold.coordinator.simulation.workloads.cirne import generate_cirne
-    from wattfold.coordinator.simulation.workloads.lublin import generate_lublin
-    from wattfold.coordinator.simulation.workloads.poisson import generate_poisson
-    from wattfold.coordinator.simulation.workloads.refitted import refit
-    from wattfold.coordinator.simulation.workloads.swf_reader import read_swf
+    from wattfold.simulator.workloads.cirne import generate_cirne
+    from wattfold.simulator.workloads.lublin import generate_lublin
+    from wattfold.simulator.workloads.poisson import generate_poisson
+    from wattfold.simulator.workloads.refitted import refit
+    from wattfold.simulator.workloads.swf_reader import read_swf
 
     if model == "lublin":
         if "kind" in given:

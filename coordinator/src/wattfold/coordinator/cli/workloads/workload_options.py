@@ -16,7 +16,7 @@ from wattfold.coordinator.cli.shared.errors import BadRequestError, CliError
 from wattfold.coordinator.cli.shared.parsing import Parsed
 
 if TYPE_CHECKING:
-    from wattfold.coordinator.simulation.workloads.odd_rows import (
+    from wattfold.simulator.workloads.odd_rows import (
         OddRowPolicy,
         OddRowReport,
         Rule,
@@ -29,8 +29,8 @@ LOG_FILE = click.Path(path_type=Path)
 
 
 def parse_exception(text: str) -> tuple[Rule, Treatment]:
-    """Reads `zero-run=skip`. Raises ValueError."""
-    from wattfold.coordinator.simulation.workloads.odd_rows import Rule, Treatment
+    """Parse `zero-run=skip`. Raises ValueError."""
+    from wattfold.simulator.workloads.odd_rows import Rule, Treatment
 
     name, _, treatment = text.partition("=")
     try:
@@ -45,8 +45,8 @@ def parse_exception(text: str) -> tuple[Rule, Treatment]:
 
 
 def odd_row_options(command: F) -> F:
-    """`--on-odd`, `--rule` and `--odd-rows`."""
-    from wattfold.coordinator.simulation.workloads.odd_rows import Treatment
+    """Add `--on-odd`, `--rule` and `--odd-rows` to a command."""
+    from wattfold.simulator.workloads.odd_rows import Treatment
 
     for option in (
         click.option(
@@ -79,15 +79,15 @@ def odd_row_options(command: F) -> F:
 
 
 def policy_of(on_odd: str, exceptions: Sequence[tuple[Rule, Treatment]]) -> OddRowPolicy:
-    """The policy the options ask for."""
-    from wattfold.coordinator.simulation.workloads.odd_rows import OddRowPolicy, Treatment
+    """Return the policy that the options request."""
+    from wattfold.simulator.workloads.odd_rows import OddRowPolicy, Treatment
 
     return OddRowPolicy(default=Treatment(on_odd), exceptions=dict(exceptions))
 
 
 def write_odd_rows(report: OddRowReport, path: Path) -> None:
-    """Every odd row as a line of CSV."""
-    from wattfold.coordinator.simulation.workloads.swf_writer import whole_file
+    """Write every invalid row as a line of CSV."""
+    from wattfold.simulator.workloads.swf_writer import whole_file
 
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
@@ -99,7 +99,7 @@ def write_odd_rows(report: OddRowReport, path: Path) -> None:
 
 
 def parse_range(text: str) -> tuple[int, int]:
-    """Reads `7` or `1-40960`, both ends included. Raises ValueError."""
+    """Parse `7` or `1-40960`, including both ends. Raises ValueError."""
     first, dash, last = text.partition("-")
     if not (first.isdecimal() and (last.isdecimal() or not dash)) or len(text) > 33:
         raise ValueError(f"not a range: {text!r}; expected for example 7 or 1-128")
@@ -110,7 +110,7 @@ def parse_range(text: str) -> tuple[int, int]:
 
 
 def parse_integers(text: str) -> tuple[int, ...]:
-    """Reads `1,3,10`. Raises ValueError."""
+    """Parse `1,3,10`. Raises ValueError."""
     parts = text.split(",")
     if not all(part.strip().isdecimal() and len(part) < 17 for part in parts):
         raise ValueError(f"not a list of whole numbers: {text!r}; expected for example 1,3,10")
@@ -123,8 +123,8 @@ INTEGERS = Parsed("integers", parse_integers)
 
 @contextmanager
 def expected_failures() -> Iterator[None]:
-    """Turns what is wrong with a workload or a value into the command's own failures."""
-    from wattfold.coordinator.simulation.workloads.errors import WorkloadError
+    """Convert failures of workloads and values into the command's own."""
+    from wattfold.simulator.workloads.errors import WorkloadError
 
     try:
         yield
@@ -135,5 +135,5 @@ def expected_failures() -> Iterator[None]:
 
 
 def warn(text: str) -> None:
-    """A line on standard error."""
+    """Write a line to standard error."""
     click.echo(text, file=sys.stderr)

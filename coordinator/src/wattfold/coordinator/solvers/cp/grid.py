@@ -1,9 +1,9 @@
-"""A problem of `solvers.lists` in small whole numbers, as constraint solvers need it.
+"""A problem of `solvers.lists` in small integers, as constraint solvers need it.
 
-Times count from now in steps of a grid, amounts in steps of their own. Where the numbers of a
-problem have common divisors that are large enough nothing is lost (`Grid.exact`); else times and
-amounts that are taken are rounded up and what there is down, so that a plan of the grid is one of
-the problem. What runs, budgets and their changes are one thing here: capacities over time.
+Times count from now in steps of a grid, amounts in steps of their own. If the numbers of a problem
+have large enough common divisors, nothing is lost (`Grid.exact`). Otherwise times and used amounts
+are rounded up and available amounts down, so that a plan of the grid is a plan of the problem.
+Running jobs, budgets and budget changes all become capacities over time.
 """
 
 from __future__ import annotations
@@ -18,28 +18,28 @@ from typing import NamedTuple
 from wattfold.coordinator.solvers.lists.problem import (
     ENDLESS_NS,
     NEVER,
-    Job,
-    Plan,
-    Problem,
+    NodeSpread,
+    ProblemJob,
+    QueuePlan,
+    QueueProblem,
     Shape,
-    Spread,
     objective,
 )
 
 STEPS_MOST = 1 << 31
-"""Of time, up to the horizon."""
+"""Maximum number of time steps up to the horizon."""
 AMOUNT_MOST = 1 << 24
 WEIGHT_MOST = 1 << 20
 OBJECTIVE_MOST = 1 << 60
 MACHINE = -1
-"""Stands where a node would, for what the whole machine has: power."""
+"""Replaces the node in keys of resources of the whole machine, such as power."""
 
 Key = tuple[int, int]
 """A node and one of its resources."""
 
 
 class Taken(NamedTuple):
-    """An amount that is taken from ``start`` up to ``end``."""
+    """An amount that is used from ``start`` up to ``end``."""
 
     start: int
     end: int
@@ -47,54 +47,54 @@ class Taken(NamedTuple):
 
 
 class Capacity(NamedTuple):
-    """The most there is at any time, and what of it is taken when."""
+    """The maximum amount at any time, and its uses over time."""
 
     most: int
     taken: tuple[Taken, ...]
 
 
 class Slot(NamedTuple):
-    """A place on a node that a unit of a job can have, or all of them together."""
+    """A position on a node for a unit of a job, or for all units together."""
 
     node: int
     units: int
 
 
 class Task(NamedTuple):
-    """A job that waits."""
+    """A waiting job."""
 
     job: int
     """Its index in the problem."""
     durations: tuple[int, ...]
-    """Of each option."""
+    """Duration of each option."""
     stays: tuple[int, ...]
     power: tuple[tuple[int, ...], ...]
-    """Of a unit, by option and then kind of node; empty = power is no matter."""
+    """Power of a unit by option and kind of node; empty = power is unlimited."""
     amounts: tuple[int, ...]
-    """Of a unit."""
+    """Amounts of a unit."""
     slots: tuple[Slot, ...]
-    """By nodes; those of one node follow each other."""
+    """Slots in order of nodes, so that the slots of a node are consecutive."""
     chosen: int
-    """How many of the slots it has."""
+    """Number of slots to choose."""
     closed: tuple[tuple[int, int, int], ...]
-    """Nodes with times from and to which they are closed for it."""
+    """Nodes with times from and to which they are closed for the job."""
     weight: int
-    """For each step it waits."""
+    """Cost per step of waiting."""
     latest: int
-    """The last start that is not late; may be below zero."""
+    """Latest start that is not late; may be negative."""
     late_weight: int
-    """For each step it is late."""
+    """Cost per step of lateness."""
     late_cost: int
-    """For being late at all."""
+    """Fixed cost of lateness."""
 
 
-class Place(NamedTuple):
-    """Where and when a task is."""
+class TaskPlacement(NamedTuple):
+    """Start, option and nodes of a task."""
 
     start: int
     option: int
     nodes: tuple[int, ...]
-    """One for each unit, ascending."""
+    """Node of each unit, ascending."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,24 +103,24 @@ class Grid:
 
     step_ns: int
     horizon: int
-    """After every time that matters: starts of some best plan are before it."""
+    """After every relevant time: the starts of some best plan are before it."""
     tasks: tuple[Task, ...]
-    """Of jobs that have a place in some known plan."""
+    """Tasks of the jobs that have a place in some known plan."""
     capacities: dict[Key, Capacity]
-    """Of nodes by resource; of the `MACHINE` its power, if that is a limit."""
+    """Capacities of nodes by resource, and the power of the `MACHINE` if it is limited."""
     kinds: tuple[int, ...]
-    """Of the nodes."""
+    """Kind of each node."""
     exact: bool
     """Whether a best plan of the grid is a best plan of the problem."""
 
     def cost(self, task: Task, start: int) -> int:
-        """What is to be made small, of one task."""
+        """Return the cost of a task with this start, which the solver minimises."""
         late = max(start - task.latest, 0)
         return task.weight * start + task.late_weight * late + (task.late_cost if late else 0)
 
 
-def grid_of(problem: Problem, incumbent: Plan) -> Grid:
-    """The problem in steps; jobs that the incumbent has no place for are left out."""
+def grid_of(problem: QueueProblem, incumbent: QueuePlan) -> Grid:
+    """Return the problem in steps, without jobs that the incumbent has no place for."""
     jobs = [index for index, start_ns in enumerate(incumbent.starts_ns) if start_ns != NEVER]
     horizon_ns = _horizon_ns(problem, jobs)
     step_ns = math.gcd(*_times_ns(problem, jobs)) or 1
@@ -143,10 +143,10 @@ def grid_of(problem: Problem, incumbent: Plan) -> Grid:
     )
 
 
-def places_of(grid: Grid, problem: Problem, plan: Plan) -> list[Place]:
-    """Where a plan of the problem has the tasks; starts are rounded up."""
+def places_of(grid: Grid, problem: QueueProblem, plan: QueuePlan) -> list[TaskPlacement]:
+    """Return the places of the tasks in a plan of the problem; starts are rounded up."""
     return [
-        Place(
+        TaskPlacement(
             start=-(-(plan.starts_ns[task.job] - problem.now_ns) // grid.step_ns),
             option=plan.options[task.job],
             nodes=plan.nodes[task.job],
@@ -156,17 +156,23 @@ def places_of(grid: Grid, problem: Problem, plan: Plan) -> list[Place]:
 
 
 def settled(
-    grid: Grid, wanted: Sequence[Place], *, sooner: bool = False, before: Collection[int] = ()
-) -> list[Place] | None:
-    """Feasible places on the same nodes, each at its start or as soon after as it fits.
+    grid: Grid,
+    wanted: Sequence[TaskPlacement],
+    *,
+    sooner: bool = False,
+    before: Collection[int] = (),
+) -> list[TaskPlacement] | None:
+    """Return feasible places on the same nodes, each at its start or as soon after as possible.
 
-    ``sooner``: or before, as soon as it fits, in the order of the starts. ``before``: tasks that
-    come before all others, whenever they start. None if one never fits.
+    ``sooner``: starts may also be earlier, as soon as possible, in the order of the starts.
+    ``before``: tasks that come before all others, whenever they start. None if a task never fits.
     """
     held = {key: list(one.taken) for key, one in grid.capacities.items()}
-    found: dict[int, Place] = {}
+    found: dict[int, TaskPlacement] = {}
     known = set(before)
-    order = sorted(range(len(wanted)), key=lambda one: (one not in known, wanted[one].start, one))
+    order = sorted(
+        range(len(wanted)), key=lambda task: (task not in known, wanted[task].start, task)
+    )
     for number in order:
         task, place = grid.tasks[number], wanted[number]
         demands = demands_of(grid, task, place)
@@ -180,8 +186,8 @@ def settled(
     return [found[number] for number in range(len(wanted))]
 
 
-def demands_of(grid: Grid, task: Task, place: Place) -> dict[Key, int]:
-    """What a task at a place takes."""
+def demands_of(grid: Grid, task: Task, place: TaskPlacement) -> dict[Key, int]:
+    """Return the demands of a task at a place."""
     demands: dict[Key, int] = {}
     for node in place.nodes:
         for resource, amount in enumerate(task.amounts):
@@ -195,22 +201,26 @@ def demands_of(grid: Grid, task: Task, place: Place) -> dict[Key, int]:
 
 
 def plan_of(
-    grid: Grid, problem: Problem, incumbent: Plan, places: Sequence[Place], maker: str
-) -> Plan:
-    """The plan of the problem that has the tasks at these places."""
+    grid: Grid,
+    problem: QueueProblem,
+    incumbent: QueuePlan,
+    places: Sequence[TaskPlacement],
+    maker: str,
+) -> QueuePlan:
+    """Return the plan of the problem with the tasks at these places."""
     starts = list(incumbent.starts_ns)
     options, nodes = list(incumbent.options), list(incumbent.nodes)
     for task, place in zip(grid.tasks, places, strict=True):
         starts[task.job] = problem.now_ns + place.start * grid.step_ns
         options[task.job] = place.option
         nodes[task.job] = place.nodes
-    return Plan(
+    return QueuePlan(
         starts_ns=tuple(starts),
         options=tuple(options),
         nodes=tuple(nodes),
         objective=objective(problem, starts),
         maker=maker,
-        order=tuple(sorted(range(len(starts)), key=lambda one: (_last(starts[one]), one))),
+        order=tuple(sorted(range(len(starts)), key=lambda task: (_last(starts[task]), task))),
     )
 
 
@@ -221,7 +231,7 @@ def _last(start_ns: int) -> int:
 def _first_fit(
     grid: Grid,
     task: Task,
-    place: Place,
+    place: TaskPlacement,
     demands: dict[Key, int],
     held: dict[Key, list[Taken]],
     earliest: int,
@@ -243,7 +253,7 @@ def _first_fit(
 
 
 def _peak(held: Sequence[Taken], start: int, end: int) -> int:
-    """The most that is taken at any time of a span."""
+    """Return the maximum use at any time of a span."""
     inside = [one for one in held if one.start < end and start < one.end]
     most = 0
     for at in {start, *(one.start for one in inside if one.start > start)}:
@@ -252,11 +262,11 @@ def _peak(held: Sequence[Taken], start: int, end: int) -> int:
 
 
 class _Maker:
-    """Turns parts of a problem into steps."""
+    """Conversion of parts of a problem to steps."""
 
     def __init__(
         self,
-        problem: Problem,
+        problem: QueueProblem,
         step_ns: int,
         steps: tuple[int, ...],
         power_step: int,
@@ -283,7 +293,7 @@ class _Maker:
                 -(-amount // step) for amount, step in zip(shape.amounts, self._steps, strict=True)
             ),
             slots=slots,
-            chosen=1 if shape.spread is Spread.TOGETHER else shape.units,
+            chosen=1 if shape.spread is NodeSpread.TOGETHER else shape.units,
             closed=self._closed(shape),
             weight=round(weight * self._scale),
             latest=(job.submit_ns + job.wait_max_ns - problem.now_ns) // self._step_ns
@@ -294,7 +304,7 @@ class _Maker:
         )
 
     def capacities(self) -> dict[Key, Capacity]:
-        """Of every resource that a shape asks for, and of power where it is a limit."""
+        """Return the capacities of all requested resources, and of power if it is limited."""
         problem = self._problem
         found: dict[Key, Capacity] = {}
         running = _by_node(problem)
@@ -330,7 +340,7 @@ class _Maker:
     def _capacity(
         self, breaks_ns: Iterable[int], left: Callable[[int], int], step: int
     ) -> Capacity:
-        """What is left over time, which changes at these times after now only; the last lasts."""
+        """Return a capacity that changes only at these times after now; the last value persists."""
         breaks = sorted({0, *(at for at in breaks_ns if at > 0)})
         values = [max(left(at), 0) // step for at in breaks]
         cells = sorted({cell for at in breaks for cell in (at // self._step_ns, self._up(at))})
@@ -359,9 +369,9 @@ class _Maker:
         able = range(len(problem.nodes)) if shape.nodes is None else shape.nodes
         for node in able:
             most = _fits(problem, shape, node)
-            if shape.spread is Spread.TOGETHER:
+            if shape.spread is NodeSpread.TOGETHER:
                 found += [Slot(node, shape.units)] if most >= shape.units else []
-            elif shape.spread is Spread.APART:
+            elif shape.spread is NodeSpread.APART:
                 found += [Slot(node, 1)] if most else []
             else:
                 found += [Slot(node, 1)] * min(most, shape.units)
@@ -381,7 +391,7 @@ class _Maker:
         return -(-time_ns // self._step_ns)
 
 
-def _by_node(problem: Problem) -> dict[Key, list[tuple[int, int]]]:
+def _by_node(problem: QueueProblem) -> dict[Key, list[tuple[int, int]]]:
     found: dict[Key, list[tuple[int, int]]] = {}
     for one in problem.running:
         for part in one.parts:
@@ -391,19 +401,19 @@ def _by_node(problem: Problem) -> dict[Key, list[tuple[int, int]]]:
     return found
 
 
-def _fits(problem: Problem, shape: Shape, node: int) -> int:
-    """Units that an empty node has room for."""
+def _fits(problem: QueueProblem, shape: Shape, node: int) -> int:
+    """Return how many units fit on an empty node."""
     has = problem.nodes[node].amounts
     most = [own // asked for own, asked in zip(has, shape.amounts, strict=True) if asked]
     return min([*most, shape.units])
 
 
-def _resources(problem: Problem) -> int:
+def _resources(problem: QueueProblem) -> int:
     return len(problem.nodes[0].amounts) if problem.nodes else 0
 
 
-def _horizon_ns(problem: Problem, jobs: Sequence[int]) -> int:
-    """Once nothing changes any more, one job after the other would still fit."""
+def _horizon_ns(problem: QueueProblem, jobs: Sequence[int]) -> int:
+    """Return a time by which all jobs would fit in sequence after the last change."""
     changes = [one.end_ns for one in problem.running]
     changes += [one.from_ns for one in problem.budgets]
     changes += [
@@ -420,7 +430,7 @@ def _horizon_ns(problem: Problem, jobs: Sequence[int]) -> int:
     return quiet_ns + sum(longest)
 
 
-def _times_ns(problem: Problem, jobs: Sequence[int]) -> list[int]:
+def _times_ns(problem: QueueProblem, jobs: Sequence[int]) -> list[int]:
     now_ns = problem.now_ns
     times = [one.end_ns - now_ns for one in problem.running]
     times += [one.from_ns - now_ns for one in problem.budgets if one.from_ns > now_ns]
@@ -434,16 +444,16 @@ def _times_ns(problem: Problem, jobs: Sequence[int]) -> list[int]:
     return times
 
 
-def _divisor(problem: Problem, resource: int) -> tuple[int, bool]:
-    """What amounts of a resource are counted in, and whether that rounds any."""
+def _divisor(problem: QueueProblem, resource: int) -> tuple[int, bool]:
+    """Return the step of amounts of a resource, and whether it rounds any of them."""
     asked = [one.amounts[resource] for one in problem.shapes]
     asked += [part.amounts[resource] for one in problem.running for part in one.parts]
     most = max((node.amounts[resource] for node in problem.nodes), default=0)
     return _counted_in(math.gcd(*asked), most)
 
 
-def _power_divisor(problem: Problem, jobs: Sequence[int]) -> tuple[int, bool]:
-    """What power is counted in, and whether that rounds any; 0 where it is no limit."""
+def _power_divisor(problem: QueueProblem, jobs: Sequence[int]) -> tuple[int, bool]:
+    """Return the step of power, and whether it rounds any; 0 if power is unlimited."""
     drawn = [
         uw for index in jobs for option in problem.jobs[index].options for uw in option.power_uw
     ]
@@ -467,8 +477,10 @@ def _counted_in(divisor: int, most: int) -> tuple[int, bool]:
     return -(-most // AMOUNT_MOST), True
 
 
-def _rates(problem: Problem, job: Job, step_ns: int) -> tuple[Fraction, Fraction, Fraction]:
-    """What a step of waiting, a step of lateness, and lateness at all cost, as `problem.cost`."""
+def _rates(
+    problem: QueueProblem, job: ProblemJob, step_ns: int
+) -> tuple[Fraction, Fraction, Fraction]:
+    """Return the costs of a step of waiting, a step of lateness, and being late."""
     weight, weights = _fraction(job.weight), problem.weights
     waiting = weight * step_ns / job.ewt_ns
     if not job.wait_max_ns:
@@ -477,14 +489,14 @@ def _rates(problem: Problem, job: Job, step_ns: int) -> tuple[Fraction, Fraction
 
 
 def _fraction(value: float) -> Fraction:
-    """A number as people wrote it, 0.2 as one fifth."""
+    """Return a number as the fraction that was written, such as 0.2 as one fifth."""
     return Fraction(value).limit_denominator(1_000_000)
 
 
 def _objective_scale(
-    problem: Problem, jobs: Sequence[int], step_ns: int, horizon: int
+    problem: QueueProblem, jobs: Sequence[int], step_ns: int, horizon: int
 ) -> tuple[Fraction, bool]:
-    """What costs are multiplied by, and whether that makes all of them whole."""
+    """Return the factor of all costs, and whether it makes all of them integers."""
     rates = [_rates(problem, problem.jobs[index], step_ns) for index in jobs]
     slopes = [rate for waiting, late, _ in rates for rate in (waiting, late) if rate]
     fixed = [rate for _, _, rate in rates if rate]

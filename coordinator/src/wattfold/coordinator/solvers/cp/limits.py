@@ -1,18 +1,18 @@
-"""What bounds a search, and what it came to: all that is known of one without OR-Tools."""
+"""Limits and answers of a search, without OR-Tools."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from wattfold.coordinator.solvers.lists.problem import Plan
+from wattfold.coordinator.solvers.lists.problem import QueuePlan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """When a search ends, whichever comes first. Wall time alone may differ from run to run."""
+    """Limits of a search; the first one reached ends it. Wall time alone may vary between runs."""
 
     deterministic: float
-    """Of OR-Tools' own measure, which hardly counts what cumulative constraints do."""
+    """Limit in OR-Tools' own measure, which hardly counts the work of cumulative constraints."""
     conflicts: int
     wall_s: float
     memory_mb: int = 1024
@@ -20,7 +20,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Repairs:
-    """How many neighbourhoods of how many jobs are tried."""
+    """Number of neighbourhoods to try, and of jobs in each."""
 
     rounds: int = 4
     free: int = 12
@@ -28,13 +28,15 @@ class Repairs:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What came of a search."""
+    """Result of a search."""
 
-    plan: Plan | None
-    """A better one than the incumbent, or None."""
+    plan: QueuePlan | None
+    """A better plan than the incumbent, or None."""
     status: str
-    """OR-Tools' of the last model; ``EMPTY`` where nothing was to be done, ``ROUNDED`` where the
-    incumbent does not fit the grid."""
+    """OR-Tools' status of the last model, or ``EMPTY`` or ``ROUNDED``.
+
+    ``EMPTY``: there was nothing to do. ``ROUNDED``: the incumbent does not fit the grid.
+    """
     proven: bool = False
     """Whether no plan is better under the problem's objective."""
     solves: int = 0

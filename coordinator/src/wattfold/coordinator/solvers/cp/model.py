@@ -1,12 +1,12 @@
 """The model of Bridi et al. (A CP Scheduler for High-Performance Computers) in OR-Tools CP-SAT.
 
-For every job that waits a start; an optional interval for each of its units on each node where it
-fits, as many times as the node has room (UN_ijk); `alternative`: as many of them are there as the
-job has units, at its start; a `cumulative` for every node and resource. Units together are one
-interval of all of them, units apart have one a node. What the paper names beside its Eq. 1: windows
-in which nodes are closed do not overlap with who may not be there. Beyond the paper: power of the
-whole machine with a budget that changes, options (caps) of which each job has one, and lateness in
-the objective, where it counts.
+Every waiting job has a start. Each of its units has an optional interval on each node where it
+fits, as many times as the node has room (UN_ijk). `alternative`: as many of them are present as the
+job has units, at its start. There is a `cumulative` for every node and resource. Units together are
+a single interval, units apart have one interval per node. As in the text of the paper next to Eq.
+1, jobs do not overlap with windows in which nodes are closed to them. Extensions of the paper are a
+changing power budget of the whole machine, options (caps) of which each job has one, and lateness
+in the objective if it counts.
 
 Importing this module loads OR-Tools, which takes a second or more: only the child process does.
 """
@@ -24,10 +24,10 @@ from wattfold.coordinator.solvers.cp.grid import (
     MACHINE,
     Grid,
     Key,
-    Place,
     Slot,
     Taken,
     Task,
+    TaskPlacement,
     demands_of,
 )
 from wattfold.coordinator.solvers.cp.limits import Limits
@@ -35,19 +35,19 @@ from wattfold.coordinator.solvers.cp.limits import Limits
 
 @dataclass(slots=True)
 class _Variables:
-    """Of one task."""
+    """Variables of a task."""
 
     task: Task
-    """With the slots that it may have."""
+    """The task, with the slots that it may have."""
     start: Any
     slots: list[Any]
     options: list[Any]
-    """Which it has; empty where there is one."""
+    """Literal of each option; empty if there is only one option."""
 
 
 @dataclass(slots=True)
-class _Rows:
-    """What fills a capacity."""
+class _ModelRows:
+    """Intervals and demands of a capacity."""
 
     intervals: list[Any] = field(default_factory=list)
     demands: list[Any] = field(default_factory=list)
@@ -55,27 +55,27 @@ class _Rows:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Solved:
-    """What a search came to. ``places`` of all tasks, None where it found nothing."""
+    """Result of a search. ``places`` are those of all tasks, or None if it found nothing."""
 
     status: str
-    places: tuple[Place, ...] | None
+    places: tuple[TaskPlacement, ...] | None
     deterministic: float
-    """How much of its own time it took."""
+    """Deterministic time of the search."""
     wall_s: float
 
     @property
     def proven(self) -> bool:
-        """Whether nothing better exists on the grid, with the others where they are."""
+        """Whether nothing better exists on the grid, with the other tasks fixed."""
         return self.status == "OPTIMAL"
 
 
 class NodeModel:
-    """The model of some tasks of a grid, with the others where they are."""
+    """The model of some tasks of a grid, with the other tasks fixed."""
 
     def __init__(
         self,
         grid: Grid,
-        places: Sequence[Place],
+        places: Sequence[TaskPlacement],
         free: Sequence[int],
         nodes: Collection[int] | None = None,
         *,
@@ -83,20 +83,20 @@ class NodeModel:
     ) -> None:
         """``places`` of all tasks are feasible, and the hint. ``free`` are numbers of tasks.
 
-        ``nodes`` are those on which they may be, with all they are on; None = any. ``alone``: the
-        others are not there at all.
+        ``nodes`` are the allowed nodes, including all current nodes; None = any. ``alone``: the
+        other tasks are absent.
         """
         self._nodes = nodes
         self._grid, self._places, self._free = grid, places, tuple(free)
         self._model = cp_model.CpModel()
-        self._rows: dict[Key, _Rows] = {}
+        self._rows: dict[Key, _ModelRows] = {}
         self._costs: list[Any] = []
         self._variables = {number: self._task(number) for number in self._free}
         self._limit({} if alone else self._fixed())
         self._model.minimize(cp_model.LinearExpr.sum(self._costs))
 
     def solve(self, limits: Limits, seed: int, *, presolve: bool = False) -> Solved:
-        """Searches from the hint. Without presolve it is taken before anything else happens."""
+        """Search from the hint. Without presolve the hint is used before anything else happens."""
         solver = cp_model.CpSolver()
         known = solver.parameters
         known.num_workers = 1
@@ -158,7 +158,7 @@ class NodeModel:
         self._cost(number, task, place, start)
         return variables
 
-    def _options(self, number: int, task: Task, place: Place) -> list[Any]:
+    def _options(self, number: int, task: Task, place: TaskPlacement) -> list[Any]:
         if len(task.durations) == 1:
             return []
         lits = [
@@ -169,9 +169,9 @@ class NodeModel:
         return lits
 
     def _size(
-        self, number: int, task: Task, place: Place, start: Any, options: Sequence[Any]
+        self, number: int, task: Task, place: TaskPlacement, start: Any, options: Sequence[Any]
     ) -> tuple[Any, Any]:
-        """Duration and end; the end is not needed where the duration is a number."""
+        """Return duration and end; the end is not needed if the duration is a number."""
         if not options:
             return task.durations[0], None
         lasts = task.durations[place.option]
@@ -183,8 +183,8 @@ class NodeModel:
         self._model.add(start + size == end)
         return size, end
 
-    def _stay_out(self, task: Task, place: Place, found: _Variables) -> None:
-        """Not on a node while it is closed: gone before, or there after."""
+    def _stay_out(self, task: Task, place: TaskPlacement, found: _Variables) -> None:
+        """Keep a task off a node while it is closed: it ends before or starts after."""
         for node, low, high in task.closed:
             lits = [
                 lit for slot, lit in zip(task.slots, found.slots, strict=True) if slot.node == node
@@ -200,8 +200,8 @@ class NodeModel:
                     when = [lit, before] + ([found.options[option]] if found.options else [])
                     self._model.add(found.start + longest <= low).only_enforce_if(when)
 
-    def _draw(self, number: int, task: Task, place: Place, found: _Variables) -> None:
-        """The power of a job is one demand on the machine, by its option."""
+    def _draw(self, number: int, task: Task, place: TaskPlacement, found: _Variables) -> None:
+        """Add the power of a job as a demand on the machine, by its option."""
         if not task.power or (MACHINE, 0) not in self._grid.capacities:
             return
         for option, (duration, drawn) in enumerate(zip(task.durations, task.power, strict=True)):
@@ -222,7 +222,7 @@ class NodeModel:
                 )
             self._add((MACHINE, 0), interval, demand)
 
-    def _cost(self, number: int, task: Task, place: Place, start: Any) -> None:
+    def _cost(self, number: int, task: Task, place: TaskPlacement, start: Any) -> None:
         self._costs.append(start * task.weight)
         horizon = self._grid.horizon
         if task.latest >= horizon:
@@ -238,7 +238,7 @@ class NodeModel:
             self._costs.append(is_late * task.late_cost)
 
     def _fixed(self) -> dict[Key, list[Taken]]:
-        """What is taken by tasks that are not free."""
+        """Return the amounts used by tasks that are not free."""
         taken: dict[Key, list[Taken]] = {}
         free = set(self._free)
         for number, place in enumerate(self._places):
@@ -262,7 +262,7 @@ class NodeModel:
                 rows.demands.append(one.amount)
             self._model.add_cumulative(rows.intervals, rows.demands, capacity.most)
 
-    def _found(self, solver: cp_model.CpSolver, number: int) -> Place:
+    def _found(self, solver: cp_model.CpSolver, number: int) -> TaskPlacement:
         variables = self._variables[number]
         nodes = [
             slot.node
@@ -273,10 +273,10 @@ class NodeModel:
         option = next(
             (at for at, lit in enumerate(variables.options) if solver.boolean_value(lit)), 0
         )
-        return Place(start=solver.value(variables.start), option=option, nodes=tuple(nodes))
+        return TaskPlacement(start=solver.value(variables.start), option=option, nodes=tuple(nodes))
 
     def _add(self, key: Key, interval: Any, demand: Any) -> None:
-        rows = self._rows.setdefault(key, _Rows())
+        rows = self._rows.setdefault(key, _ModelRows())
         rows.intervals.append(interval)
         rows.demands.append(demand)
 
@@ -292,7 +292,7 @@ class NodeModel:
 
 
 def _leaves(left: list[int], slot: Slot) -> bool:
-    """Whether a slot is one of a hint's; its units are taken off the list."""
+    """Whether a slot is among the hint's; if so, remove its units from the list."""
     if slot.node not in left:
         return False
     for _ in range(slot.units):

@@ -1,7 +1,7 @@
-"""CP-SAT for planners: a better plan out of a child process, or why there is none.
+"""CP-SAT for planners: a better plan from a child process, or the reason why there is none.
 
-OR-Tools is an extra and is loaded by the child alone. Whatever happens there (missing, late, out of
-memory, crashed, nothing found) the incumbent stays, and `CpSolver.outcome` names what happened.
+OR-Tools is an optional dependency, which only the child loads. If it is missing, late, out of
+memory, crashed or without a result, the incumbent stays, and `CpSolver.outcome` gives the reason.
 After `GIVEN_UP` crashes in a row no process is started any more.
 """
 
@@ -18,28 +18,28 @@ from wattfold.coordinator.solvers.child import Child
 from wattfold.coordinator.solvers.cp.calls import load, repaired, whole
 from wattfold.coordinator.solvers.cp.limits import Answer, Limits, Repairs
 from wattfold.coordinator.solvers.lists.feasibility import faults
-from wattfold.coordinator.solvers.lists.problem import Plan, Problem, Spread
+from wattfold.coordinator.solvers.lists.problem import NodeSpread, QueuePlan, QueueProblem
 from wattfold.coordinator.solvers.worker import Success, TimedOut
 
 MEMORY_BYTES = 2 << 30
-"""Beyond what the process has when OR-Tools is loaded; OR-Tools itself is told half of it."""
+"""Memory of the process in addition to loading OR-Tools; OR-Tools' own limit is half of it."""
 GRACE_S = 0.5
-"""After its own limit a search that has not come back is killed."""
+"""Time after its own limit at which an unfinished search is killed."""
 START_S = 10.0
-"""For the first call of a process, which loads OR-Tools."""
+"""Additional time for the first call of a process, which loads OR-Tools."""
 GIVEN_UP = 3
 WHOLE_CONFLICTS, REPAIR_CONFLICTS = 100_000, 4_000
 WHOLE_DETERMINISTIC, REPAIR_DETERMINISTIC = 0.005, 0.01
-"""About a second for a hundred jobs on 64 nodes, and a quarter of one for all repairs of a plan."""
+"""About a second for 100 jobs on 64 nodes, and a quarter of a second for all repairs of a plan."""
 
 
-class Outcome(enum.Enum):
-    """What came of asking CP-SAT."""
+class CpOutcome(enum.Enum):
+    """Result of a call of CP-SAT."""
 
     NOT_ASKED = "not asked"
     BETTER = "better"
     PROVEN = "proven"
-    """Nothing better exists than the plan that was found, or than the incumbent."""
+    """The found plan, or the incumbent, is proven to be best."""
     NOTHING = "nothing better"
     UNKNOWN = "no plan found in time"
     LATE = "late"
@@ -49,42 +49,44 @@ class Outcome(enum.Enum):
 
 
 def installed() -> bool:
-    """Whether OR-Tools is there; it is not loaded."""
+    """Whether OR-Tools is installed; it is not loaded."""
     return importlib.util.find_spec("ortools") is not None
 
 
 @functools.cache
 def _child(_process: int, memory_bytes: int) -> Child:
-    """One for all who ask: it takes a second to load OR-Tools. Not that of a forked process."""
+    """Return the child of this process, not of a forked parent. Shared, because loading is slow."""
     return Child(load, memory_bytes)
 
 
 @dataclass(slots=True)
 class CpSolver:
-    """Asks CP-SAT in a child process, which all solvers of this process share."""
+    """Call of CP-SAT in a child process, which all solvers of this process share."""
 
     deterministic: float = 0.0
-    """Limit of a call in OR-Tools' deterministic time; 0 = the usual one."""
+    """Limit of a call in OR-Tools' deterministic time; 0 = the default."""
     repairs: Repairs = field(default_factory=Repairs)
     memory_bytes: int = MEMORY_BYTES
-    outcome: Outcome = field(default=Outcome.NOT_ASKED, compare=False)
-    """Of the last call."""
+    outcome: CpOutcome = field(default=CpOutcome.NOT_ASKED, compare=False)
+    """Result of the last call."""
     detail: str = field(default="", compare=False)
-    """What a failure said."""
+    """Description of a failure."""
     _crashes: int = field(default=0, compare=False)
 
     def whole(
-        self, problem: Problem, incumbent: Plan, seed: int, limit_s: float, most: int = 0
-    ) -> Plan | None:
-        """The paper's model of all jobs; a better plan or None.
+        self, problem: QueueProblem, incumbent: QueuePlan, seed: int, limit_s: float, most: int = 0
+    ) -> QueuePlan | None:
+        """Solve the paper's model of all jobs; return a better plan or None.
 
-        ``most``: of so many jobs at most, as in `search.solve_whole`, and better for them.
+        ``most``: maximum number of jobs in the model, as in `search.solve_whole`.
         """
         limits = self._limits(WHOLE_DETERMINISTIC, WHOLE_CONFLICTS, limit_s)
         return self._ask(problem, incumbent, limit_s, whole, seed, limits, most)
 
-    def repaired(self, problem: Problem, incumbent: Plan, seed: int, limit_s: float) -> Plan | None:
-        """A few jobs at a time; a better plan or None."""
+    def repaired(
+        self, problem: QueueProblem, incumbent: QueuePlan, seed: int, limit_s: float
+    ) -> QueuePlan | None:
+        """Repair a few jobs at a time; return a better plan or None."""
         limits = self._limits(REPAIR_DETERMINISTIC, REPAIR_CONFLICTS, limit_s)
         return self._ask(problem, incumbent, limit_s, repaired, seed, limits, self.repairs)
 
@@ -98,14 +100,14 @@ class CpSolver:
 
     def _ask(
         self,
-        problem: Problem,
-        incumbent: Plan,
+        problem: QueueProblem,
+        incumbent: QueuePlan,
         limit_s: float,
         function: Callable[..., Answer],
         *arguments: object,
-    ) -> Plan | None:
+    ) -> QueuePlan | None:
         if not installed():
-            self._failed(Outcome.MISSING, "install wattfold[cp]")
+            self._failed(CpOutcome.MISSING, "install wattfold[cp]")
             return None
         if self._crashes >= GIVEN_UP:
             return None
@@ -113,46 +115,47 @@ class CpSolver:
         grace_s = GRACE_S if child.running else START_S
         result = child.call(function, problem, incumbent, *arguments, deadline_s=limit_s + grace_s)
         if isinstance(result, TimedOut):
-            self._failed(Outcome.LATE, f"{result.while_} after {result.deadline_s:g} s")
+            self._failed(CpOutcome.LATE, f"{result.while_} after {result.deadline_s:g} s")
             return None
         if not isinstance(result, Success):
             self._crashes += 1
-            self._failed(Outcome.CRASHED, result.reason)
+            self._failed(CpOutcome.CRASHED, result.reason)
             return None
         self._crashes = 0
         answer = result.value
         assert isinstance(answer, Answer)
         return self._judged(problem, answer)
 
-    def _judged(self, problem: Problem, answer: Answer) -> Plan | None:
+    def _judged(self, problem: QueueProblem, answer: Answer) -> QueuePlan | None:
         self.detail = answer.status
         if answer.plan is not None:
             wrong = faults(problem, answer.plan)
             if wrong:
-                self._failed(Outcome.WRONG, wrong[0])
+                self._failed(CpOutcome.WRONG, wrong[0])
                 return None
         if answer.proven:
-            self.outcome = Outcome.PROVEN
+            self.outcome = CpOutcome.PROVEN
         elif answer.plan is not None:
-            self.outcome = Outcome.BETTER
+            self.outcome = CpOutcome.BETTER
         else:
             known = answer.status in ("OPTIMAL", "FEASIBLE", "EMPTY")
-            self.outcome = Outcome.NOTHING if known else Outcome.UNKNOWN
+            self.outcome = CpOutcome.NOTHING if known else CpOutcome.UNKNOWN
         return answer.plan
 
-    def _failed(self, outcome: Outcome, detail: str) -> None:
+    def _failed(self, outcome: CpOutcome, detail: str) -> None:
         self.outcome, self.detail = outcome, detail
 
 
 @dataclass(slots=True)
 class CpRepair:
-    """Repairs as an improver of plans (`problem.Improver`), where few jobs wait.
+    """Repairs as an improver of plans (`problem.Improver`), for short queues.
 
-    ``always``: also where lists do well: without units together, closed nodes and several caps.
+    ``always``: also for problems that lists solve well, without units together, closed nodes or
+    several caps.
     """
 
     most_waiting: int = 100
-    """With more it knows nothing better."""
+    """Maximum number of waiting jobs; with more it returns no plan."""
     always: bool = True
     solver: CpSolver = field(default_factory=CpSolver)
 
@@ -161,8 +164,10 @@ class CpRepair:
         """``cp-repair``."""
         return "cp-repair"
 
-    def improve(self, problem: Problem, incumbent: Plan, seed: int, limit_s: float) -> Plan | None:
-        """A better plan, or None."""
+    def improve(
+        self, problem: QueueProblem, incumbent: QueuePlan, seed: int, limit_s: float
+    ) -> QueuePlan | None:
+        """Return a better plan, or None."""
         if len(problem.jobs) > self.most_waiting or not (self.always or _hard(problem)):
             return None
         return self.solver.repaired(problem, incumbent, seed, limit_s)
@@ -170,7 +175,7 @@ class CpRepair:
 
 @dataclass(slots=True)
 class CpWhole:
-    """The paper's model as an improver of plans: of all jobs, or of the first of many."""
+    """The paper's model as an improver of plans: for all jobs, or for the first of many."""
 
     most_jobs: int = 100
     solver: CpSolver = field(default_factory=CpSolver)
@@ -180,15 +185,18 @@ class CpWhole:
         """``cp``."""
         return "cp"
 
-    def improve(self, problem: Problem, incumbent: Plan, seed: int, limit_s: float) -> Plan | None:
-        """A better plan, or None."""
+    def improve(
+        self, problem: QueueProblem, incumbent: QueuePlan, seed: int, limit_s: float
+    ) -> QueuePlan | None:
+        """Return a better plan, or None."""
         return self.solver.whole(problem, incumbent, seed, limit_s, self.most_jobs)
 
 
-def _hard(problem: Problem) -> bool:
-    """Whether there is what lists do badly."""
+def _hard(problem: QueueProblem) -> bool:
+    """Whether the problem has features that lists handle badly."""
     used = {job.shape for job in problem.jobs}
     shapes = (problem.shapes[shape] for shape in used)
     return any(len(job.options) > 1 for job in problem.jobs) or any(
-        shape.closings or (shape.spread is Spread.TOGETHER and shape.units > 1) for shape in shapes
+        shape.closings or (shape.spread is NodeSpread.TOGETHER and shape.units > 1)
+        for shape in shapes
     )

@@ -1,8 +1,8 @@
-"""What the child process is asked for: the whole model, or repairs of a few jobs at a time.
+"""Calls of the child process: the whole model, or repairs of a few jobs at a time.
 
-Both begin with a plan and give a better one or none; both are bounded by OR-Tools' deterministic
-time and by conflicts, and by wall time beside that, which alone may differ from run to run. What a
-search finds is shifted to the left at the end: a start that was found late for no reason is early.
+Both start from a plan and return a better plan or none. Their limits are OR-Tools' deterministic
+time, conflicts and wall time. Wall time alone may vary between runs. The result of a search is
+shifted to the left at the end: a start that is late without a reason becomes early.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from wattfold.coordinator.solvers.cp.grid import (
     Grid,
-    Place,
+    TaskPlacement,
     grid_of,
     places_of,
     plan_of,
@@ -22,21 +22,21 @@ from wattfold.coordinator.solvers.cp.grid import (
 )
 from wattfold.coordinator.solvers.cp.limits import Answer, Limits, Repairs
 from wattfold.coordinator.solvers.cp.model import NodeModel
-from wattfold.coordinator.solvers.lists.problem import Plan, Problem
+from wattfold.coordinator.solvers.lists.problem import QueuePlan, QueueProblem
 
 LEAST_WALL_S = 0.02
 OTHER_NODES = 4
-"""Of those that free tasks are not on, in a repair: each is a cumulative for every resource."""
+"""Number of additional nodes in a repair: each adds a cumulative for every resource."""
 
 
 def solve_whole(
-    problem: Problem, incumbent: Plan, seed: int, limits: Limits, most: int = 0
+    problem: QueueProblem, incumbent: QueuePlan, seed: int, limits: Limits, most: int = 0
 ) -> Answer:
-    """The paper's model of all jobs that have a place, from the incumbent.
+    """Solve the paper's model of all jobs that have a place, starting from the incumbent.
 
-    With more than ``most`` of them (0 = any number) it is of those alone that the incumbent starts
-    first, as the paper cuts its overhead; the others follow, where the incumbent has them, as soon
-    as they fit then. It is the plan of all that must be better.
+    With more than ``most`` jobs (0 = any number) the model contains only the jobs that the
+    incumbent starts first, as the paper limits its overhead. The other jobs follow on the nodes of
+    the incumbent, as soon as they fit. The whole plan must be better.
     """
     begin_s = time.monotonic()
     grid = grid_of(problem, incumbent)
@@ -46,12 +46,12 @@ def solve_whole(
     if not places:
         return Answer(plan=None, status="EMPTY", proven=True)
     cut = 0 < most < len(places)
-    order = sorted(range(len(places)), key=lambda one: (places[one].start, one))
+    order = sorted(range(len(places)), key=lambda task: (places[task].start, task))
     free = sorted(order[:most]) if cut else range(len(places))
     model = NodeModel(grid, places, free, alone=True)
     left_s = limits.wall_s - (time.monotonic() - begin_s)
     found = model.solve(replace(limits, wall_s=max(left_s, LEAST_WALL_S)), seed)
-    whole: Sequence[Place] | None = found.places
+    whole: Sequence[TaskPlacement] | None = found.places
     if cut and whole is not None:
         whole = settled(grid, whole, before=free)
     proven = found.proven and grid.exact and not cut and len(places) == len(problem.jobs)
@@ -65,17 +65,17 @@ def solve_whole(
 
 
 def repair(
-    problem: Problem, incumbent: Plan, seed: int, limits: Limits, repairs: Repairs
+    problem: QueueProblem, incumbent: QueuePlan, seed: int, limits: Limits, repairs: Repairs
 ) -> Answer:
-    """Few jobs free, the others where they are, again and again. ``limits`` are of all together."""
+    """Repair a few free jobs at a time, with the others fixed. ``limits`` apply to all together."""
     begin_s = time.monotonic()
     grid = grid_of(problem, incumbent)
     found = settled(grid, places_of(grid, problem, incumbent))
     if found is None:
         return Answer(plan=None, status="ROUNDED")
-    # A seed of its own for each choice and search; nothing of it keeps a secret.
+    # Each choice and search has its own seed; no secret depends on it.
     chance = random.Random(seed)  # noqa: S311
-    places: Sequence[Place] = found
+    places: Sequence[TaskPlacement] = found
     status, solves, deterministic = "EMPTY", 0, 0.0
     for _ in range(repairs.rounds):
         left_s = limits.wall_s - (time.monotonic() - begin_s)
@@ -103,11 +103,11 @@ def repair(
 
 
 def neighbourhood(
-    grid: Grid, places: Sequence[Place], most: int, chance: random.Random
+    grid: Grid, places: Sequence[TaskPlacement], most: int, chance: random.Random
 ) -> list[int]:
-    """Tasks to be moved together: one that waits, and those that start around its time.
+    """Return tasks to move together: a waiting task, and tasks that start around its time.
 
-    What lists do badly is drawn more often: units together, closed nodes, options.
+    Tasks that lists handle badly are drawn more often: units together, closed nodes, options.
     """
     waiting = [number for number, place in enumerate(places) if place.start > 0]
     if not waiting:
@@ -121,15 +121,15 @@ def neighbourhood(
         for number, place in enumerate(places)
         if number != pivot and not able.isdisjoint(place.nodes)
     ]
-    # Farther ones now and then: the nearest alone would be the same again and again.
-    others.sort(key=lambda one: (abs(places[one].start - at) * (0.5 + chance.random()), one))
+    # Include more distant tasks at times: the nearest tasks would always be the same.
+    others.sort(key=lambda task: (abs(places[task].start - at) * (0.5 + chance.random()), task))
     return sorted([pivot, *others[: most - 1]])
 
 
 def surroundings(
-    grid: Grid, places: Sequence[Place], free: Sequence[int], chance: random.Random
+    grid: Grid, places: Sequence[TaskPlacement], free: Sequence[int], chance: random.Random
 ) -> set[int]:
-    """The nodes on which tasks are that are to be moved, and some others that they could be on."""
+    """Return the nodes of the tasks to move, and some other nodes that they could use."""
     theirs = {node for number in free for node in places[number].nodes}
     able = {slot.node for number in free for slot in grid.tasks[number].slots} - theirs
     return theirs | set(chance.sample(sorted(able), min(len(able), OTHER_NODES)))
@@ -143,12 +143,12 @@ def _hard(grid: Grid, number: int) -> bool:
 
 def _better(
     grid: Grid,
-    problem: Problem,
-    incumbent: Plan,
-    places: Sequence[Place] | None,
+    problem: QueueProblem,
+    incumbent: QueuePlan,
+    places: Sequence[TaskPlacement] | None,
     maker: str,
     before: Collection[int] = (),
-) -> Plan | None:
+) -> QueuePlan | None:
     if places is None:
         return None
     shifted = settled(grid, places, sooner=True, before=before) or places

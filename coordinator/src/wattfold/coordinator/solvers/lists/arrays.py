@@ -1,10 +1,10 @@
-"""A problem as arrays, which is how the schedulers of lists read it.
+"""A problem as arrays, the input of the list schedulers.
 
-A *demand* is what a job takes at one of its options: its shape, and the power of a unit by the kind
-of node. All jobs that demand the same are one to a scheduler. Each demand has the nodes that it may
-be on in the order in which they are tried: those on which it draws least come first, so that a
-place is found wherever the power feeds one; then those that have least of what it does not ask for
-and those who wait do, so that what is scarce stays for them.
+A *demand* is the shape of a job at one of its options, with the power of a unit by kind of node.
+Jobs of equal demands are equal to a scheduler. Each demand has its possible nodes in the order of
+trial. Nodes with its lowest power come first, so that a place is found whenever the power suffices
+for one. With equal power, nodes with the fewest scarce resources that the job does not request come
+first. So scarce resources remain for the waiting jobs that request them.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from wattfold.coordinator.solvers.lists.problem import (
     UNLIMITED_UW,
     YEAR_NS,
     Closing,
-    Plan,
-    Problem,
+    QueuePlan,
+    QueueProblem,
     Running,
     Shape,
 )
@@ -34,40 +34,40 @@ Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 
 List = Sequence[int] | Ints
-"""Numbers of jobs, in an order, or a number of each."""
+"""Numbers of jobs in an order, or a number for each job."""
 
 MILLION = 1_000_000
 FLEXIBLE = -1
-"""Of the options of a job: the first that fits when its turn has come."""
+"""Choice of the first option of a job that fits at its turn."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Arrays:
     """J jobs with O options of D demands, on N nodes with R resources. Not to be changed."""
 
-    problem: Problem
+    problem: QueueProblem
     now_ns: int
     units: Ints
-    """D: of the shape of each demand; likewise the next three."""
+    """D: units of each demand; the next three are also by demand."""
     spread: Ints
     amounts: Ints
     """D x R, of one unit."""
     unit_uw: Ints
     """D x N: power of a unit on each node."""
     tried: Ints
-    """The nodes of all demands, one after the other, each in the order they are tried."""
+    """The nodes of all demands, one demand after the other, each in its order of trial."""
     tried_from: Ints
-    """D + 1: where those of each demand begin."""
+    """D + 1: start of the nodes of each demand."""
     concerned: Bools
-    """D x C: which closings concern it."""
+    """D x C: whether a closing applies to a demand."""
     closed: Bools
     """C x N: the nodes of each closing."""
     closed_from_ns: Ints
     closed_to_ns: Ints
     option_from: Ints
-    """J + 1: where the options of each job begin."""
+    """J + 1: start of the options of each job."""
     demand: Ints
-    """O; likewise the next two."""
+    """O: demand of each option; the next two are also by option."""
     duration_ns: Ints
     stay_ns: Ints
     submit_ns: Ints
@@ -77,22 +77,22 @@ class Arrays:
     capacity: Ints
     """N x R."""
     part_node: Ints
-    """P parts of what runs: the node of each, its end and what it has."""
+    """Node, end and amounts of P parts of running jobs."""
     part_end_ns: Ints
     part_amounts: Ints
     """P x R."""
     power_times_ns: Ints
     power_uw: Ints
-    """What is left of the budget from each of these times on; the first is now."""
+    """Remaining power budget from each of these times on; the first is now."""
     ends_ns: Ints
-    """Times after now, ascending, at which more may be free than before."""
+    """Times after now, ascending, at which resources may become free."""
     limited: bool
-    """Whether power is."""
+    """Whether power is limited."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Schedule:
-    """What a list has become. ``nodes`` has those of all units, job after job, ascending."""
+    """The schedule of a list. ``nodes`` has the nodes of all units, job by job, ascending."""
 
     starts_ns: Ints
     options: Ints
@@ -101,8 +101,8 @@ class Schedule:
     """J + 1."""
 
 
-def arrays_of(problem: Problem) -> Arrays:
-    """The arrays of a problem."""
+def arrays_of(problem: QueueProblem) -> Arrays:
+    """Return the arrays of a problem."""
     numbers: dict[tuple[int, tuple[int, ...]], int] = {}
     option_from, demand, duration, stay = [0], [], [], []
     for job in problem.jobs:
@@ -156,7 +156,7 @@ def arrays_of(problem: Problem) -> Arrays:
 
 
 def objective_of(arrays: Arrays, starts_ns: Ints) -> float:
-    """`problem.objective` of starts, to the last digit: the same sums in the same order."""
+    """Return `problem.objective` of starts, bitwise equal: the same sums in the same order."""
     if not len(starts_ns):
         return 0.0
     weights = arrays.problem.weights
@@ -169,11 +169,11 @@ def objective_of(arrays: Arrays, starts_ns: Ints) -> float:
     return float(np.cumsum(arrays.weight * costs)[-1])
 
 
-def plan_of(arrays: Arrays, schedule: Schedule, maker: str, order: Sequence[int] = ()) -> Plan:
-    """A schedule as a plan."""
+def plan_of(arrays: Arrays, schedule: Schedule, maker: str, order: Sequence[int] = ()) -> QueuePlan:
+    """Return a schedule as a plan."""
     nodes, begin = schedule.nodes.tolist(), schedule.nodes_from.tolist()
     first = arrays.option_from[:-1]
-    return Plan(
+    return QueuePlan(
         starts_ns=tuple(schedule.starts_ns.tolist()),
         options=tuple(np.maximum(schedule.options - first, 0).tolist()),
         nodes=tuple(tuple(nodes[a:b]) for a, b in pairwise(begin)),
@@ -183,10 +183,10 @@ def plan_of(arrays: Arrays, schedule: Schedule, maker: str, order: Sequence[int]
     )
 
 
-def scarcity(problem: Problem) -> list[int]:
-    """Of each resource what all jobs ask for and how long, over what there is of it.
+def scarcity(problem: QueueProblem) -> list[int]:
+    """Return the demand of all jobs for each resource over time, relative to its capacity.
 
-    In millionths of the scarcest.
+    The unit is a millionth of the scarcest resource.
     """
     lasting: Counter[int] = Counter()
     for job in problem.jobs:
@@ -207,9 +207,9 @@ def scarcity(problem: Problem) -> list[int]:
 def _tried(
     shapes: Sequence[Shape], amounts: Ints, unit_uw: Ints, capacity: Ints, scarce: Ints
 ) -> tuple[Ints, Ints]:
-    """The nodes on which a unit of each demand could ever be, in the order they are tried.
+    """Return the possible nodes of each demand in order of trial, and their numbers.
 
-    Those of all demands, one after the other, and how many there are of each.
+    The nodes of all demands follow each other.
     """
     able = np.ones(unit_uw.shape, dtype=np.bool_)
     beside = np.zeros(unit_uw.shape, dtype=np.int64)
@@ -227,12 +227,12 @@ def _tried(
     return order[found].astype(np.int64), found.sum(axis=1)
 
 
-def _end_ns(one: Running, problem: Problem) -> int:
-    """When what runs is taken to end: after now."""
-    return max(one.end_ns, problem.now_ns + 1)
+def _end_ns(running_job: Running, problem: QueueProblem) -> int:
+    """Return the assumed end of a running job, after now."""
+    return max(running_job.end_ns, problem.now_ns + 1)
 
 
-def _power(problem: Problem) -> tuple[Ints, Ints]:
+def _power(problem: QueueProblem) -> tuple[Ints, Ints]:
     now_ns = problem.now_ns
     ends = {_end_ns(one, problem) for one in problem.running}
     changes = {one.from_ns for one in problem.budgets if one.from_ns > now_ns}
@@ -246,7 +246,7 @@ def _power(problem: Problem) -> tuple[Ints, Ints]:
     return times_ns, left
 
 
-def _ends(problem: Problem) -> Ints:
+def _ends(problem: QueueProblem) -> Ints:
     now_ns = problem.now_ns
     times = {_end_ns(one, problem) for one in problem.running}
     times |= {closing.to_ns for closing in problem.closings}

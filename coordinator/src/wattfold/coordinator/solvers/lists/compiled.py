@@ -1,11 +1,11 @@
-"""The scheduler of lists, compiled by numba: what `reference` does, some hundred times faster.
+"""The list scheduler compiled by numba: equal to `reference`, some hundred times faster.
 
-Each node has rows of what is free from a time on; the first row is the present. A demand that
-fails because too little is free at all need not be tried again before enough has ended on nodes
-that it may be on: `bound` counts that. Loops are spelt out, as that is what is compiled well.
+Each node has rows of the free amounts from a time on; the first row is now. After a failure for
+lack of free resources, a demand is tried again only when enough resources became free on its
+possible nodes; `bound` counts them. Loops are explicit, because numba compiles them well.
 
-Importing this module needs numba; the first call compiles for some seconds, unless a run before
-has left the machine code in numba's cache.
+Importing this module needs numba. The first call compiles for some seconds, unless numba's cache
+has the machine code of an earlier run.
 """
 
 from __future__ import annotations
@@ -17,24 +17,24 @@ import numba
 import numpy as np
 
 from wattfold.coordinator.solvers.lists.arrays import FLEXIBLE, Arrays, Bools, Ints, List, Schedule
-from wattfold.coordinator.solvers.lists.problem import ENDLESS_NS, NEVER, UNLIMITED_UW, Spread
+from wattfold.coordinator.solvers.lists.problem import ENDLESS_NS, NEVER, UNLIMITED_UW, NodeSpread
 
 ROWS = 16
-"""A node begins with room for so many changes beside those that are known."""
+"""Initial number of rows of a node in addition to the known changes."""
 
-_TOGETHER, _APART = int(Spread.TOGETHER), int(Spread.APART)
+_TOGETHER, _APART = int(NodeSpread.TOGETHER), int(NodeSpread.APART)
 
 
 def _compiled(function: Callable[..., Any]) -> Any:
-    """Compiled at its first call; what was compiled is kept on disk where there is a place."""
+    """Compile a function at its first call, with a cache on disk if there is a place for it."""
     try:
         return numba.njit(cache=True)(function)
-    except RuntimeError:  # No folder that it could write to.
+    except RuntimeError:  # There is no writable folder.
         return numba.njit(function)
 
 
 class _Given(NamedTuple):
-    """What does not change, as in `Arrays`."""
+    """Constant inputs, as in `Arrays`."""
 
     units: Ints
     spread: Ints
@@ -43,9 +43,9 @@ class _Given(NamedTuple):
     tried: Ints
     tried_from: Ints
     able: Bools
-    """D x N: which nodes are among those tried."""
+    """D x N: whether a node is a possible node."""
     least_uw: Ints
-    """D: all units draw that much at least."""
+    """D: minimum power of all units."""
     concerned: Bools
     closed: Bools
     closed_from_ns: Ints
@@ -57,22 +57,22 @@ class _Given(NamedTuple):
 
 
 class _Space(NamedTuple):
-    """What is free and when, to be written to."""
+    """Free amounts over time, to be modified."""
 
     times: Ints
     """N x rows."""
     free: Ints
     """N x rows x R."""
     counts: Ints
-    """N: rows in use of each node."""
+    """N: number of rows in use of each node."""
     power_times: Ints
     left_uw: Ints
     powers: Ints
-    """One number: rows in use of the power."""
+    """A single number: the rows in use of the power."""
 
 
-class Lists:
-    """`reference.Lists`, compiled."""
+class CompiledLists:
+    """`reference.CompiledLists`, compiled."""
 
     def __init__(self, arrays: Arrays) -> None:
         self._arrays = arrays
@@ -104,7 +104,7 @@ class Lists:
         self._nodes_from = np.concatenate(([0], np.cumsum(arrays.units[first]))).astype(np.int64)
 
     def schedule(self, order: List, choice: List, depth: int) -> Schedule:
-        """The list schedule of all jobs in an order."""
+        """Return the list schedule of all jobs in an order."""
         arrays, jobs = self._arrays, len(self._arrays.option_from) - 1
         times, free, counts = (rows.copy() for rows in self._rows)
         more = np.zeros(2 * jobs, dtype=np.int64)
@@ -130,7 +130,7 @@ class Lists:
 
 
 def _dense(starts_ns: Ints, options: Ints, nodes: Ints, nodes_from: Ints) -> Schedule:
-    """A schedule without the nodes of jobs that have no place."""
+    """Return a schedule without the nodes of jobs that have no place."""
     there = starts_ns != NEVER
     if not there.all():
         counts = np.diff(nodes_from)
@@ -140,7 +140,7 @@ def _dense(starts_ns: Ints, options: Ints, nodes: Ints, nodes_from: Ints) -> Sch
 
 
 def _rows_of(arrays: Arrays) -> tuple[Ints, Ints, Ints]:
-    """What is free on each node beside what runs: `_Space.times`, ``free`` and ``counts``."""
+    """Return the rows of `_Space` (``times``, ``free``, ``counts``) with the running jobs."""
     nodes, resources = arrays.capacity.shape
     known = np.bincount(arrays.part_node, minlength=nodes)
     rows = int(known.max(initial=0)) + ROWS
@@ -153,12 +153,12 @@ def _rows_of(arrays: Arrays) -> tuple[Ints, Ints, Ints]:
     return times, free, counts
 
 
-# What follows is compiled. Arguments are numbers and arrays of integers as named above.
+# The following functions are compiled. Arguments are numbers and integer arrays as named above.
 
 
 @_compiled
 def _fill(now_ns, capacity, part_node, part_end_ns, part_amounts, times, free, counts):  # type: ignore[no-untyped-def]
-    """Rows of every node from the parts of what runs, which are sorted by node and end."""
+    """Fill the rows of every node from the parts of running jobs, sorted by node and end."""
     at = 0
     for node in range(len(capacity)):
         times[node, 0] = now_ns
@@ -178,7 +178,7 @@ def _fill(now_ns, capacity, part_node, part_end_ns, part_amounts, times, free, c
 
 @_compiled
 def _fits(amounts, free, most):  # type: ignore[no-untyped-def]
-    """How many units of so much fit into what is free, at most ``most``."""
+    """Return how many units of these amounts fit into the free amounts, at most ``most``."""
     for r in range(len(amounts)):
         if amounts[r] > 0 and most * amounts[r] > free[r]:
             if free[r] < amounts[r]:
@@ -189,7 +189,7 @@ def _fits(amounts, free, most):  # type: ignore[no-untyped-def]
 
 @_compiled
 def _fits_now(given, space, what, node):  # type: ignore[no-untyped-def]
-    """How many units of a demand fit on a node at present; 0 where they must all and do not."""
+    """Return how many units of a demand fit on a node now; 0 if they must all fit and do not."""
     most = given.units[what]
     if given.spread[what] == _APART:
         most = 1
@@ -201,7 +201,7 @@ def _fits_now(given, space, what, node):  # type: ignore[no-untyped-def]
 
 @_compiled
 def _fit_now(given, space, what):  # type: ignore[no-untyped-def]
-    """How many units of a demand fit at present, at most what it needs."""
+    """Return how many units of a demand fit now, at most the number that it needs."""
     total = 0
     for i in range(given.tried_from[what], given.tried_from[what + 1]):
         total += _fits_now(given, space, what, given.tried[i])
@@ -221,7 +221,7 @@ def _is_closed(given, what, node, start_ns, end_ns):  # type: ignore[no-untyped-
 
 @_compiled
 def _is_fed(space, start_ns, end_ns, needed_uw):  # type: ignore[no-untyped-def]
-    """Whether so much of the budget is left at every time between two."""
+    """Whether the remaining budget suffices at all times between two times."""
     count = space.powers[0]
     row = np.searchsorted(space.power_times[:count], start_ns, side="right") - 1
     while row < count and (space.power_times[row] < end_ns):
@@ -233,10 +233,10 @@ def _is_fed(space, start_ns, end_ns, needed_uw):  # type: ignore[no-untyped-def]
 
 @_compiled
 def _placed(given, space, option, start_ns, ready_ns, row_at, on):  # type: ignore[no-untyped-def]
-    """Where the units of an option would be if it started then: ``on`` of each node tried.
+    """Place the units of an option with this start: ``on`` for each node tried.
 
-    Returns how many nodes were tried, 0 if there is no place. ``ready_ns`` is when a node may have
-    room at all, ``row_at`` a row of it that begins no later; both are brought forward.
+    Returns how many nodes were tried, 0 if there is no place. ``ready_ns`` is the earliest time at
+    which a node may have room, ``row_at`` one of its rows that begins no later; both are advanced.
     """
     what = given.demand[option]
     if given.least_uw[what] and not _is_fed(space, start_ns, start_ns + 1, given.least_uw[what]):
@@ -280,7 +280,7 @@ def _placed(given, space, option, start_ns, ready_ns, row_at, on):  # type: igno
 
 @_compiled
 def _row_of(times, count, time_ns):  # type: ignore[no-untyped-def]
-    """The row that begins at a time, and how many there are: one more if it is new."""
+    """Return the row that begins at a time, and the number of rows: increased if it is new."""
     row = np.searchsorted(times[:count], time_ns)
     if row < count and times[row] == time_ns:
         return row, count
@@ -292,7 +292,7 @@ def _row_of(times, count, time_ns):  # type: ignore[no-untyped-def]
 
 @_compiled
 def _split(space, node, time_ns):  # type: ignore[no-untyped-def]
-    """The row of a node that begins at a time; it is made if there is none."""
+    """Return the row of a node that begins at a time, which is created if necessary."""
     count, free = space.counts[node], space.free[node]
     row, space.counts[node] = _row_of(space.times[node], count, time_ns)
     if space.counts[node] > count:
@@ -304,7 +304,7 @@ def _split(space, node, time_ns):  # type: ignore[no-untyped-def]
 
 @_compiled
 def _split_power(space, time_ns):  # type: ignore[no-untyped-def]
-    """`_split` of the power."""
+    """Return the row of the power that begins at a time, as in `_split`."""
     count = space.powers[0]
     row, space.powers[0] = _row_of(space.power_times, count, time_ns)
     if space.powers[0] > count:
@@ -315,7 +315,7 @@ def _split_power(space, time_ns):  # type: ignore[no-untyped-def]
 
 @_compiled
 def _take(given, space, what, tried, on, start_ns, end_ns):  # type: ignore[no-untyped-def]
-    """Gives a demand its units on the first so many nodes tried."""
+    """Take the units of a demand on the first ``tried`` nodes."""
     needed_uw = 0
     for i in range(given.tried_from[what], given.tried_from[what] + tried):
         node = given.tried[i]
@@ -334,7 +334,7 @@ def _take(given, space, what, tried, on, start_ns, end_ns):  # type: ignore[no-u
 
 @_compiled
 def _with_room(given, space, what, tried):  # type: ignore[no-untyped-def]
-    """The space, with rows to spare for another job on these nodes."""
+    """Return the space, with spare rows for another job on these nodes."""
     rows = space.times.shape[1]
     for i in range(given.tried_from[what], given.tried_from[what] + tried):
         if space.counts[given.tried[i]] + 2 > rows:
@@ -347,7 +347,7 @@ def _with_room(given, space, what, tried):  # type: ignore[no-untyped-def]
 
 @_compiled
 def _pass_time(given, space, at_ns, bound, bounded):  # type: ignore[no-untyped-def]
-    """Drops what has passed, and counts what has become free for demands that had too little."""
+    """Drop past rows, and count resources that became free for demands that lacked them."""
     for node in range(len(space.counts)):
         times, count, gone = space.times[node], space.counts[node], 0
         while gone + 1 < count and times[gone + 1] <= at_ns:
@@ -368,13 +368,13 @@ def _pass_time(given, space, at_ns, bound, bounded):  # type: ignore[no-untyped-
 
 @_compiled
 def _inserted(sorted_times, count, time_ns):  # type: ignore[no-untyped-def]
-    """How many times there are, with this one among them in its place."""
+    """Insert a time into sorted times, and return their new number."""
     return _row_of(sorted_times, count, time_ns)[1]
 
 
 @_compiled
 def _schedule(given, space, now_ns, known_ends, order, choice, depth, nodes_from):  # type: ignore[no-untyped-def]
-    """`reference.Lists.schedule`: starts, options and the nodes of all units."""
+    """Return `reference.CompiledLists.schedule`: starts, options and the nodes of all units."""
     jobs, demands, nodes = len(order), len(given.units), len(space.counts)
     starts_ns, options = np.full(jobs, NEVER, dtype=np.int64), np.zeros(jobs, dtype=np.int64)
     placed_on = np.zeros(nodes_from[-1], dtype=np.int64)
@@ -386,7 +386,7 @@ def _schedule(given, space, now_ns, known_ends, order, choice, depth, nodes_from
     failed_ns, failed_stay_ns = np.zeros(demands, dtype=np.int64), np.zeros(demands, dtype=np.int64)
     bound, bounded = np.zeros(demands, dtype=np.int64), np.zeros(demands, dtype=np.bool_)
     hopeless = np.zeros(demands, dtype=np.bool_)
-    # Nothing is given back: what takes as long as one before, or longer, starts no earlier.
+    # Jobs keep their places: a demand of equal or longer duration starts no earlier than before.
     known_ns, known_stay_ns = np.full(demands, ENDLESS_NS), np.full(demands, ENDLESS_NS)
     soonest_ns = np.zeros(demands, dtype=np.int64)
     on, ready_ns, row_at = (
@@ -444,7 +444,7 @@ def _schedule(given, space, now_ns, known_ends, order, choice, depth, nodes_from
                     if e < ending:
                         known_ns[what], known_stay_ns[what] = lasts_ns, stays_ns
                         soonest_ns[what] = ends[e]
-                    # Not even on the machine as it is when all has ended.
+                    # It does not fit even when all jobs have ended.
                     if e == ending and len(given.closed) == 0:
                         hopeless[what] = True
                 if best >= 0:

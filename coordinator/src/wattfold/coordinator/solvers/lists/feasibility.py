@@ -1,7 +1,7 @@
-"""Whether a plan holds: what no solver's word is taken for.
+"""Check of a plan, independent of all solvers.
 
-Plain and slow on purpose, with nothing in common with the solvers: every limit is looked at from
-each start to the next change, as it is written down in the problem.
+The check is deliberately plain and slow, with nothing in common with the solvers: every limit is
+checked from each start to the next change, as stated in the problem.
 """
 
 from __future__ import annotations
@@ -10,21 +10,21 @@ from collections import Counter
 
 from wattfold.coordinator.solvers.lists.problem import (
     NEVER,
+    NodeSpread,
     Option,
-    Plan,
-    Problem,
+    QueuePlan,
+    QueueProblem,
     Running,
     Shape,
-    Spread,
     objective,
 )
 
 ROUNDING = 1e-9
-"""Relative: sums of the same terms in another order."""
+"""Relative tolerance for sums of the same terms in another order."""
 
 
-def faults(problem: Problem, plan: Plan) -> list[str]:
-    """What is wrong with a plan, for people; empty if it may be carried out."""
+def faults(problem: QueueProblem, plan: QueuePlan) -> list[str]:
+    """Return the faults of a plan as texts; empty if it is valid."""
     count = len(problem.jobs)
     if not len(plan.starts_ns) == len(plan.options) == len(plan.nodes) == count:
         return [f"the plan has {len(plan.starts_ns)} jobs, but {count} wait"]
@@ -40,8 +40,8 @@ def faults(problem: Problem, plan: Plan) -> list[str]:
     return found
 
 
-def _misplaced(problem: Problem, plan: Plan, index: int) -> list[str]:
-    """What is wrong with the place of one job by itself."""
+def _misplaced(problem: QueueProblem, plan: QueuePlan, index: int) -> list[str]:
+    """Return the faults of the place of a job by itself."""
     job, start_ns, nodes = problem.jobs[index], plan.starts_ns[index], plan.nodes[index]
     shape = problem.shapes[job.shape]
     if start_ns == NEVER:
@@ -55,15 +55,15 @@ def _misplaced(problem: Problem, plan: Plan, index: int) -> list[str]:
     able = set(range(len(problem.nodes)) if shape.nodes is None else shape.nodes)
     if not able.issuperset(nodes):
         return [f"job {index} must not be on nodes {sorted(set(nodes) - able)}"]
-    if shape.spread is Spread.TOGETHER and len(set(nodes)) > 1:
+    if shape.spread is NodeSpread.TOGETHER and len(set(nodes)) > 1:
         return [f"job {index} is not all on one node"]
-    if shape.spread is Spread.APART and len(set(nodes)) < len(nodes):
+    if shape.spread is NodeSpread.APART and len(set(nodes)) < len(nodes):
         return [f"job {index} has several units on one node"]
     return _closed(problem, shape, start_ns, job.options[plan.options[index]], nodes, index)
 
 
 def _closed(
-    problem: Problem,
+    problem: QueueProblem,
     shape: Shape,
     start_ns: int,
     option: Option,
@@ -78,10 +78,10 @@ def _closed(
     ]
 
 
-def _overfull(problem: Problem, plan: Plan) -> list[str]:
-    """Nodes that would hold more than they have, and times at which power is short.
+def _overfull(problem: QueueProblem, plan: QueuePlan) -> list[str]:
+    """Return overfull nodes, and times at which power is short.
 
-    What runs already may be more than the budget allows: then nothing that draws power may start.
+    The power of running jobs may exceed the budget: then no job that draws power may start.
     """
     held: list[tuple[int, int, Counter[tuple[int, int]], int, bool]] = []
     for one in problem.running:
@@ -119,9 +119,9 @@ def _overfull(problem: Problem, plan: Plan) -> list[str]:
     return found
 
 
-def _taken(one: Running) -> Counter[tuple[int, int]]:
+def _taken(running_job: Running) -> Counter[tuple[int, int]]:
     taken: Counter[tuple[int, int]] = Counter()
-    for part in one.parts:
+    for part in running_job.parts:
         for resource, amount in enumerate(part.amounts):
             taken[part.node, resource] += amount
     return taken

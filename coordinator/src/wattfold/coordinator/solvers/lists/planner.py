@@ -1,9 +1,9 @@
-"""The best plan of a queue within reach: that of the best list, searched on, and perhaps mended.
+"""The best plan of a queue: the best list, improved by a search and optionally by an improver.
 
-The plans of the plain rules are among those compared, rolled forward until all jobs have started.
-So under `problem.objective` no plan from here is worse than any of theirs; of equal ones the first
-counts. Each step that has nothing better leaves the plan of the one before: lists, the search, an
-`Improver`. `Plan.maker` tells which it is of.
+The plans of the plain rules are among the candidates, rolled forward until all jobs have started.
+So under `problem.objective` no plan from here is worse than any of theirs; the first of equal plans
+counts. A step (lists, search, `Improver`) that finds nothing better keeps the previous plan.
+`QueuePlan.maker` names the step that made it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,13 @@ from wattfold.coordinator.solvers.lists import orders, reference
 from wattfold.coordinator.solvers.lists.arrays import FLEXIBLE, Arrays, Ints, arrays_of, plan_of
 from wattfold.coordinator.solvers.lists.choice import lister
 from wattfold.coordinator.solvers.lists.feasibility import faults
-from wattfold.coordinator.solvers.lists.problem import NEVER, Improver, Plan, Problem, objective
+from wattfold.coordinator.solvers.lists.problem import (
+    NEVER,
+    Improver,
+    QueuePlan,
+    QueueProblem,
+    objective,
+)
 from wattfold.coordinator.solvers.lists.search import Listed, Lister, listed, searched
 
 LIST, PARALLEL = "list", "parallel-list"
@@ -27,45 +33,45 @@ SEARCHED = (LAST, SEARCH)
 PBS_FIFO, PBS_WALLTIME = "pbs-fifo", "pbs-walltime"
 DEPTH = 10
 FULL = 100
-"""With more jobs than this, evaluations become fewer: the work of one grows with their number."""
+"""With more jobs, there are fewer evaluations, because each of them takes longer."""
 FADING = 1.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Effort:
-    """How hard to look. ``evaluations`` are of queues of up to `FULL` jobs."""
+class PlannerEffort:
+    """Effort of the search. ``evaluations`` apply to queues of up to `FULL` jobs."""
 
     depth: int = DEPTH
     evaluations: int = 32
     seed: int = 1
     numpy_jobs: int = 400
-    """Without the compiled scheduler plans are of so many jobs at most."""
+    """Maximum number of jobs in plans without the compiled scheduler."""
     improver: Improver | None = None
     improver_jobs: int = FULL
-    """It is asked while no more wait."""
+    """Maximum number of waiting jobs for calls of the improver."""
     improver_s: float = 0.5
 
     def evaluations_of(self, jobs: int) -> int:
-        """How many evaluations a queue of so many gets."""
+        """Return the number of evaluations for a queue of ``jobs`` jobs."""
         return int(self.evaluations * min(1.0, FULL / max(jobs, 1)) ** FADING)
 
 
 def planned(
-    problem: Problem,
-    effort: Effort,
+    problem: QueueProblem,
+    effort: PlannerEffort,
     last: Sequence[int] = (),
     lists_of: Callable[[Arrays], Lister] = lister,
-) -> Plan:
-    """The best plan found. ``last`` are the jobs in the order of the last plan; others may miss.
+) -> QueuePlan:
+    """Return the best plan found. ``last`` is the job order of the last plan, maybe incomplete.
 
-    Of a long queue, where plans are made with numpy, it is one of the first by area: the others
-    have no place in it.
+    If plans are made with numpy, the plan of a long queue contains only the first jobs by area; the
+    others have no place.
     """
     arrays = arrays_of(problem)
     lists = lists_of(arrays)
-    if isinstance(lists, reference.Lists) and len(problem.jobs) > effort.numpy_jobs:
+    if isinstance(lists, reference.ReferenceLists) and len(problem.jobs) > effort.numpy_jobs:
         return _of_the_first(problem, arrays, effort, last, lists_of)
-    best = min(candidates(lists, arrays, effort.depth, last), key=lambda one: one.objective)
+    best = min(candidates(lists, arrays, effort.depth, last), key=lambda plan: plan.objective)
     evaluations = effort.evaluations_of(len(problem.jobs))
     best = searched(lists, arrays, best, SEARCH, evaluations=evaluations, seed=effort.seed)
     plan = plan_of(arrays, best.schedule, best.maker, best.order.tolist())
@@ -75,13 +81,13 @@ def planned(
 
 
 def _of_the_first(
-    problem: Problem,
+    problem: QueueProblem,
     arrays: Arrays,
-    effort: Effort,
+    effort: PlannerEffort,
     last: Sequence[int],
     lists_of: Callable[[Arrays], Lister],
-) -> Plan:
-    """The plan of the first jobs by area alone."""
+) -> QueuePlan:
+    """Return a plan of only the first jobs by area."""
     first = sorted(orders.weighted_area(arrays)[: effort.numpy_jobs].tolist())
     numbers = {job: number for number, job in enumerate(first)}
     part = replace(problem, jobs=tuple(problem.jobs[job] for job in first))
@@ -93,7 +99,7 @@ def _of_the_first(
     for number, job in enumerate(first):
         starts_ns[job], options[job] = plan.starts_ns[number], plan.options[number]
         nodes[job] = plan.nodes[number]
-    return Plan(
+    return QueuePlan(
         starts_ns=tuple(starts_ns),
         options=tuple(options),
         nodes=tuple(nodes),
@@ -103,8 +109,8 @@ def _of_the_first(
     )
 
 
-def improved(problem: Problem, plan: Plan, effort: Effort) -> Plan:
-    """What the improver makes of a plan, if that holds and is better."""
+def improved(problem: QueueProblem, plan: QueuePlan, effort: PlannerEffort) -> QueuePlan:
+    """Return the improver's plan if it is valid and better, otherwise the given plan."""
     assert effort.improver is not None
     found = effort.improver.improve(problem, plan, effort.seed, effort.improver_s)
     if found is None or found.objective >= plan.objective or faults(problem, found):
@@ -113,7 +119,7 @@ def improved(problem: Problem, plan: Plan, effort: Effort) -> Plan:
 
 
 def candidates(lists: Lister, arrays: Arrays, depth: int, last: Sequence[int] = ()) -> list[Listed]:
-    """The lists that are compared, the plain rules last."""
+    """Return the candidate lists, the plain rules last."""
     area = orders.weighted_area(arrays)
     first = np.zeros(len(area), dtype=np.int64)
     found = [
@@ -129,7 +135,7 @@ def candidates(lists: Lister, arrays: Arrays, depth: int, last: Sequence[int] = 
 
 
 def baselines(lists: Lister, arrays: Arrays) -> list[Listed]:
-    """The plans of the plain rules, at the first option of every job."""
+    """Return the plans of the plain rules, with the first option of every job."""
     first = np.zeros(len(arrays.option_from) - 1, dtype=np.int64)
     by_walltime, by_submission = orders.by_walltime(arrays), orders.by_submission(arrays)
     return [
@@ -139,7 +145,7 @@ def baselines(lists: Lister, arrays: Arrays) -> list[Listed]:
 
 
 def _merged(last: Sequence[int], area: Ints) -> Ints:
-    """An order with the jobs it lacks, by area, each before the first one that is to come later."""
+    """Insert missing jobs into an order, by area, each before the first job that ranks after it."""
     rank = np.empty(len(area), dtype=np.int64)
     rank[area] = np.arange(len(area))
     known = np.array(last, dtype=np.int64)

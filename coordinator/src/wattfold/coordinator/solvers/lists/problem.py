@@ -1,14 +1,14 @@
-"""A queue and the machine it waits for, a plan of it, and what a plan is worth.
+"""A queue with its machine, a plan for it, and the value of a plan.
 
-The problem of T. Bridi, M. Lombardi, A. Bartolini, L. Benini, M. Milano: A CP Scheduler for
-High-Performance Computers: jobs of identical units, nodes with several resources, what runs stays
-where it is, and every job that waits gets a start and a node for each of its units. Beside that
-there is power, of the whole machine and with a budget over time, and a job may run at one of
-several caps.
+This is the problem of T. Bridi, M. Lombardi, A. Bartolini, L. Benini, M. Milano: A CP Scheduler for
+High-Performance Computers. Jobs consist of identical units, nodes have several resources, and
+running jobs stay in place. Every waiting job gets a start and a node for each of its units.
+Extensions are the power of the whole machine with a budget over time, and several possible caps for
+a job.
 
-Whoever builds a problem numbers nodes, kinds of nodes, resources and jobs; solvers know nothing
-else. Times are nanoseconds of one clock, power is in microwatts, amounts are whole numbers of
-whatever the builder counts. Nothing here solves anything; `feasibility` says whether a plan holds.
+The builder of a problem numbers nodes, kinds of nodes, resources and jobs; solvers know nothing
+else. Times are nanoseconds of one clock, power is in microwatts, amounts are integers in units of
+the builder. This module solves nothing; `feasibility` checks plans.
 """
 
 from __future__ import annotations
@@ -19,43 +19,43 @@ from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 NEVER = -1
-"""The start of a job that a plan has no place for."""
+"""Start of a job that has no place in a plan."""
 YEAR_NS = 365 * 24 * 3600 * 1_000_000_000
-"""A job without a place counts as one that starts so long after now."""
+"""A job without a place counts as starting this long after now."""
 ENDLESS_NS = 2**62
 """A time after all others."""
 UNLIMITED_UW = 2**60
-"""The budget of a machine without one."""
+"""Budget of a machine without a power limit."""
 
 
-class Spread(enum.IntEnum):
-    """Where the units of a job may be: on any nodes, all on one, each on its own."""
+class NodeSpread(enum.IntEnum):
+    """Distribution of the units of a job: on any nodes, all on one, each on its own."""
 
     ANY = 0
     TOGETHER = 1
     APART = 2
 
 
-class Node(NamedTuple):
-    """A node as it is when none of the problem's jobs is there, running ones included."""
+class ProblemNode(NamedTuple):
+    """A node as it is without any of the problem's jobs, including running jobs."""
 
     amounts: tuple[int, ...]
-    """Of each resource, in the order of all nodes and shapes."""
+    """Amount of each resource, in the common order of nodes and shapes."""
     kind: int = 0
-    """What a unit draws depends on it."""
+    """Kind of node; the power of a unit depends on it."""
 
 
-class Part(NamedTuple):
-    """What somebody has of one node."""
+class NodePart(NamedTuple):
+    """Amounts that a running job has on a node."""
 
     node: int
     amounts: tuple[int, ...]
 
 
 class Running(NamedTuple):
-    """What has started, up to its expected end, which is after now."""
+    """A running job, up to its expected end, which is after now."""
 
-    parts: tuple[Part, ...]
+    parts: tuple[NodePart, ...]
     power_uw: int
     end_ns: int
 
@@ -69,113 +69,115 @@ class Closing(NamedTuple):
 
 
 class Budget(NamedTuple):
-    """The power that jobs may use from a time on; running ones are charged to it."""
+    """Power that jobs may use from a time on, including running jobs."""
 
     from_ns: int
     power_uw: int
 
 
 class Shape(NamedTuple):
-    """What a job asks for. Equal ones are one: a solver tries each only once."""
+    """Request of a job. Jobs with equal requests share a shape: a solver tries each only once."""
 
     units: int
     amounts: tuple[int, ...]
-    """Of one unit, which is on one node."""
-    spread: Spread = Spread.ANY
+    """Amounts of a unit, which is on a single node."""
+    spread: NodeSpread = NodeSpread.ANY
     nodes: tuple[int, ...] | None = None
-    """Those it may be on, ascending; None = all."""
+    """Allowed nodes, ascending; None = all."""
     closings: tuple[int, ...] = ()
-    """Those of the problem that concern it."""
+    """Numbers of the problem's closings that apply."""
 
 
 class Option(NamedTuple):
-    """A cap a job may run at. The one it would have without a budget comes first."""
+    """A cap at which a job may run. The cap without a power budget comes first."""
 
     duration_ns: int
-    """How long it is expected to run, above zero."""
+    """Expected run time, above zero."""
     power_uw: tuple[int, ...] = ()
-    """Of one unit, on each kind of node; empty = none."""
+    """Power of a unit on each kind of node; empty = none."""
     stay_ns: int = 0
-    """How long it may be there at most, which closings go by; 0 = its duration."""
+    """Maximum time on its nodes, which closings take into account; 0 = its duration."""
 
 
-class Job(NamedTuple):
-    """A job that waits. ``key`` is its builder's; plans go by its index in the problem."""
+class ProblemJob(NamedTuple):
+    """A waiting job. ``key`` belongs to the builder; plans use its index in the problem."""
 
     key: int
     shape: int
     options: tuple[Option, ...]
     submit_ns: int
     ewt_ns: int
-    """The wait its queue expects: the unit that waits of its jobs are counted in."""
+    """Expected wait in its queue: the unit in which its wait is counted."""
     wait_max_ns: int = 0
-    """It is late after waiting for longer; 0 = never."""
+    """Wait after which it is late; 0 = never."""
     weight: float = 1.0
     rank_ns: int = 0
-    """The run time that orders go by; 0 = the duration of its first option."""
+    """Run time for list orders; 0 = the duration of its first option."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Weights:
-    """What lateness counts beside waiting."""
+class ObjectiveWeights:
+    """Weights of lateness relative to waiting."""
 
     lateness: float = 1.0
-    """Times the time a job is late, in expected waits of its queue."""
+    """Factor of the time that a job is late, in expected waits of its queue."""
     late: float = 0.2
-    """For each late job."""
+    """Cost of each late job."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Problem:
-    """All there is to know for a plan from ``now_ns`` on."""
+class QueueProblem:
+    """All inputs of a plan from ``now_ns`` on."""
 
     now_ns: int
-    nodes: tuple[Node, ...]
+    nodes: tuple[ProblemNode, ...]
     shapes: tuple[Shape, ...]
-    jobs: tuple[Job, ...]
+    jobs: tuple[ProblemJob, ...]
     running: tuple[Running, ...] = ()
     closings: tuple[Closing, ...] = ()
     budgets: tuple[Budget, ...] = (Budget(0, UNLIMITED_UW),)
-    """By time, the first from now or earlier on."""
-    weights: Weights = Weights()
+    """Budgets ordered by time, the first from now or earlier on."""
+    weights: ObjectiveWeights = ObjectiveWeights()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
-    """A start, an option and a node for each unit, of every job by its index.
+class QueuePlan:
+    """A start, an option and a node for each unit, for every job by its index.
 
-    ``maker`` names how it was found. ``order`` is the list it was made from, if it was.
+    ``maker`` names the method that found it. ``order`` is the list it was made from, if any.
     """
 
     starts_ns: tuple[int, ...]
-    """`NEVER` for a job without a place."""
+    """Start of each job; `NEVER` for a job without a place."""
     options: tuple[int, ...]
     nodes: tuple[tuple[int, ...], ...]
-    """Of each job, ascending, one for every unit; empty without a place."""
+    """Nodes of each job, ascending, one for every unit; empty without a place."""
     objective: float
     maker: str
     order: tuple[int, ...] = ()
 
 
 class Improver(Protocol):
-    """Something that may know a better plan.
+    """A method that may find a better plan.
 
-    The answer is checked: one that is not feasible, or not better than the incumbent under
-    `objective`, is left. The same arguments give the same answer.
+    The answer is checked: a plan that is infeasible, or not better than the incumbent under
+    `objective`, is dropped. The same arguments give the same answer.
     """
 
     @property
     def name(self) -> str:
-        """For `Plan.maker` and for people."""
+        """The name for `QueuePlan.maker` and for users."""
 
-    def improve(self, problem: Problem, incumbent: Plan, seed: int, limit_s: float) -> Plan | None:
-        """A better plan, or None if there is none within about so many seconds."""
+    def improve(
+        self, problem: QueueProblem, incumbent: QueuePlan, seed: int, limit_s: float
+    ) -> QueuePlan | None:
+        """Return a better plan, or None if none is found within about ``limit_s`` seconds."""
 
 
-def cost(job: Job, start_ns: int, weights: Weights, now_ns: int) -> float:
-    """What the wait of one job costs.
+def cost(job: ProblemJob, start_ns: int, weights: ObjectiveWeights, now_ns: int) -> float:
+    """Return the cost of the wait of a job.
 
-    Objective (2) of the paper, the wait in expected waits of its queue, and its lateness.
+    It is objective (2) of the paper, the wait in expected waits of its queue, plus its lateness.
     """
     if start_ns == NEVER:
         start_ns = now_ns + YEAR_NS
@@ -187,8 +189,8 @@ def cost(job: Job, start_ns: int, weights: Weights, now_ns: int) -> float:
     return job.weight * found
 
 
-def objective(problem: Problem, starts_ns: Sequence[int]) -> float:
-    """The sum of `cost` over all jobs, in their order; what plans are to make small."""
+def objective(problem: QueueProblem, starts_ns: Sequence[int]) -> float:
+    """Return the sum of `cost` over all jobs, in their order; plans minimise it."""
     total = 0.0
     for job, start_ns in zip(problem.jobs, starts_ns, strict=True):
         total += cost(job, start_ns, problem.weights, problem.now_ns)

@@ -1,18 +1,18 @@
-"""The scheduler of lists, in numpy: jobs in an order become a plan of starts and places.
+"""The list scheduler, in numpy: jobs in an order become a plan of starts and places.
 
-Time goes from event to event: now, every end of what runs or was placed, every begin of what was
-placed ahead, every change of the budget or end of a closing. At each, jobs that have no place are
-looked at in their order. One starts if nodes and power are there for all of its duration. Else, if
-fewer than ``depth`` jobs are placed ahead, it is: at its earliest start; who comes later has to
-leave that place alone. With depth 0 that is the parallel list schedule, with a depth of all jobs
-the serial one, which is conservative backfilling; PBS looks ahead for some. Where run times are as
-expected, to keep the places of jobs and to look for them anew at every event comes to the same
-starts: what was placed since can only have left less room.
+Time advances from event to event. Events are now, ends of running and placed jobs, starts of jobs
+placed ahead, changes of the budget and ends of closings. At each event, jobs without a place are
+considered in their order. A job starts if nodes and power are available for all of its duration.
+Otherwise, if fewer than ``depth`` jobs are placed ahead, it is placed ahead at its earliest start,
+and later jobs have to respect this place. Depth 0 gives the parallel list schedule. A depth of all
+jobs gives the serial list schedule, which is conservative backfilling; PBS looks ahead for some
+jobs. If run times are as expected, fixed places and a new search at every event give the same
+starts, because jobs placed since can only have reduced the room.
 
-*Shapes are the trick*: what has failed at an event fails until something ends, for all jobs that
-demand as much for as long. So the work grows with events times demands, not with events times jobs.
+*Shapes are the trick*: a failure at an event holds until something ends, for all jobs of equal
+demand and duration. So the work grows with events times demands, not with events times jobs.
 
-`compiled` does the same; the two are compared by a property test.
+`compiled` does the same; a property test compares the two.
 """
 
 from __future__ import annotations
@@ -24,29 +24,29 @@ from typing import NamedTuple
 import numpy as np
 
 from wattfold.coordinator.solvers.lists.arrays import FLEXIBLE, Arrays, Ints, List, Schedule
-from wattfold.coordinator.solvers.lists.problem import ENDLESS_NS, NEVER, Spread
+from wattfold.coordinator.solvers.lists.problem import ENDLESS_NS, NEVER, NodeSpread
 
 BLOCK = 64
-"""So many times are looked at together."""
+"""Number of times that are examined together."""
 
 
-class Lists:
-    """Makes list schedules of one problem."""
+class ReferenceLists:
+    """Maker of list schedules for a problem."""
 
     def __init__(self, arrays: Arrays) -> None:
         self._arrays = arrays
 
     def schedule(self, order: List, choice: List, depth: int) -> Schedule:
-        """The list schedule of all jobs in an order.
+        """Return the list schedule of all jobs in an order.
 
-        ``choice`` has the option of each job, or `FLEXIBLE`: the first that lets it start when its
-        turn has come, and of those it could be placed ahead with the one that starts first.
+        ``choice`` has the option of each job, or `FLEXIBLE`: the first option that lets it start at
+        its turn; if it is placed ahead, the option with the earliest start.
         """
-        return _Run(self._arrays, choice, depth).scheduled(order)
+        return _ReferenceRun(self._arrays, choice, depth).scheduled(order)
 
 
-class _Table:
-    """What is free from each time on, of each node and of the power; row 0 is the present."""
+class _ReferenceTable:
+    """Free amounts of each node, and free power, from each time on; row 0 is now."""
 
     def __init__(self, arrays: Arrays) -> None:
         known = np.concatenate((arrays.part_end_ns, arrays.power_times_ns))
@@ -60,7 +60,7 @@ class _Table:
         self.power_uw = arrays.power_uw[rows]
 
     def forget(self, at_ns: int) -> None:
-        """Drops what has passed."""
+        """Drop past rows."""
         gone = int(np.searchsorted(self.times, at_ns, side="right")) - 1
         if gone > 0:
             self.times, self.free = self.times[gone:], self.free[gone:]
@@ -69,12 +69,12 @@ class _Table:
             self.times[0] = at_ns
 
     def rows(self, start_ns: int, end_ns: int) -> slice:
-        """Those that meet an interval."""
+        """Return the rows that overlap an interval."""
         first = int(np.searchsorted(self.times, start_ns, side="right")) - 1
         return slice(first, int(np.searchsorted(self.times, end_ns)))
 
     def take(self, start_ns: int, end_ns: int, taken: Ints, power_uw: int) -> None:
-        """Gives something away for an interval; ``taken`` is nodes x resources."""
+        """Take amounts for an interval; ``taken`` is nodes x resources."""
         where = slice(self._split(start_ns), self._split(end_ns))
         self.free[where] -= taken
         self.power_uw[where] -= power_uw
@@ -89,15 +89,15 @@ class _Table:
 
 
 class _Demand(NamedTuple):
-    """One demand, as it is looked up."""
+    """A demand in a form for fast access."""
 
     units: int
     most: int
-    """On one node."""
+    """Maximum number of units on a node."""
     together: bool
     tried: Ints
     asked: tuple[tuple[int, int], ...]
-    """The resources it asks for, and how much of each."""
+    """The requested resources, with their amounts."""
 
 
 def _demands(arrays: Arrays) -> list[_Demand]:
@@ -107,8 +107,8 @@ def _demands(arrays: Arrays) -> list[_Demand]:
         found.append(
             _Demand(
                 units=units,
-                most=1 if arrays.spread[what] == Spread.APART else units,
-                together=bool(arrays.spread[what] == Spread.TOGETHER),
+                most=1 if arrays.spread[what] == NodeSpread.APART else units,
+                together=bool(arrays.spread[what] == NodeSpread.TOGETHER),
                 tried=arrays.tried[arrays.tried_from[what] : arrays.tried_from[what + 1]],
                 asked=tuple((resource, amount) for resource, amount in amounts if amount),
             )
@@ -116,36 +116,36 @@ def _demands(arrays: Arrays) -> list[_Demand]:
     return found
 
 
-class _Run:
-    """One run through time."""
+class _ReferenceRun:
+    """A run through time."""
 
     def __init__(self, arrays: Arrays, choice: List, depth: int) -> None:
         self._arrays, self._choice, self._depth = arrays, choice, depth
         self._demands = _demands(arrays)
-        self._table = _Table(arrays)
+        self._table = _ReferenceTable(arrays)
         self._ends: list[int] = arrays.ends_ns.tolist()
         self._begins: list[int] = []
-        """Of what is placed ahead."""
+        """Starts of jobs placed ahead."""
         self._tried = np.zeros((len(arrays.units), len(arrays.capacity)), dtype=np.bool_)
         whose = np.repeat(np.arange(len(arrays.units)), np.diff(arrays.tried_from))
         self._tried[whose, arrays.tried] = True
         self._fits = np.zeros(self._tried.shape, dtype=np.int64)
-        """Units of each demand that each node can take at present."""
+        """Units of each demand that each node can take now."""
         self._failed_ns = np.zeros(len(arrays.units), dtype=np.int64)
-        """Who demands it for so long has failed at this event, if it may stay for so long."""
+        """Duration with which each demand failed at this event; its stay is in the next field."""
         self._failed_stay_ns = np.zeros(len(arrays.units), dtype=np.int64)
         jobs = len(arrays.option_from) - 1
         chosen = np.array(choice, dtype=np.int64)
         whose = np.repeat(np.arange(jobs), np.diff(arrays.option_from))
         number = np.arange(len(arrays.demand)) - arrays.option_from[whose]
         self._open = (chosen[whose] == FLEXIBLE) | (chosen[whose] == number)
-        """Which options may be chosen."""
+        """Whether an option may be chosen."""
         self._starts_ns = np.full(jobs, NEVER, dtype=np.int64)
         self._options = np.zeros(jobs, dtype=np.int64)
         self._places: list[Ints] = [np.zeros(0, dtype=np.int64)] * jobs
 
     def scheduled(self, order: List) -> Schedule:
-        """All jobs, until nothing ends any more."""
+        """Schedule all jobs, until nothing ends any more."""
         waits = np.array(order, dtype=np.int64)
         at_ns: int | None = self._arrays.now_ns
         while len(waits) and at_ns is not None:
@@ -164,7 +164,7 @@ class _Run:
         )
 
     def _count(self, nodes: Ints) -> None:
-        """Counts what fits on nodes at present."""
+        """Count the units that fit on nodes now."""
         arrays = self._arrays
         fits = np.repeat(arrays.units[:, None], len(nodes), axis=1)
         for resource, free in enumerate(self._table.free[0, nodes].T):
@@ -172,12 +172,14 @@ class _Run:
             rows = np.flatnonzero(asked)
             holds = np.maximum(free, 0) // asked[rows, None]
             fits[rows] = np.minimum(fits[rows], holds)
-        fits[arrays.spread == Spread.APART] = np.minimum(fits[arrays.spread == Spread.APART], 1)
-        together = (arrays.spread == Spread.TOGETHER)[:, None] & (fits < arrays.units[:, None])
+        fits[arrays.spread == NodeSpread.APART] = np.minimum(
+            fits[arrays.spread == NodeSpread.APART], 1
+        )
+        together = (arrays.spread == NodeSpread.TOGETHER)[:, None] & (fits < arrays.units[:, None])
         self._fits[:, nodes] = np.where(together | ~self._tried[:, nodes], 0, fits)
 
     def _pass(self, waits: Ints, at_ns: int) -> Ints:
-        """One look at all that have no place; those that still have none."""
+        """Consider all jobs without a place; return those that still have none."""
         self._failed_ns[:] = self._failed_stay_ns[:] = ENDLESS_NS
         left = np.ones(len(waits), dtype=np.bool_)
         turn = self._turn(waits, 0)
@@ -187,7 +189,7 @@ class _Run:
         return waits[left]
 
     def _turn(self, waits: Ints, turn: int) -> int:
-        """The next to be looked at: one for which nothing that demands as much has failed."""
+        """Return the next job; once ``depth`` jobs are ahead, skip demands that have failed."""
         if len(self._begins) < self._depth or turn >= len(waits):
             return turn
         arrays = self._arrays
@@ -199,7 +201,7 @@ class _Run:
         return turn + int(found[0]) if len(found) else len(waits)
 
     def _placed(self, job: int, at_ns: int) -> bool:
-        """Places a job now or ahead, if it may be."""
+        """Place a job now or ahead, if it may be placed."""
         arrays = self._arrays
         first, last = arrays.option_from[job], arrays.option_from[job + 1]
         options = [option for option in range(first, last) if self._open[option]]
@@ -234,7 +236,7 @@ class _Run:
         return True
 
     def _ahead(self, option: int, at_ns: int) -> Iterator[int]:
-        """Ends after now at which enough is free for an option, if only for a moment."""
+        """Yield ends after now at which enough is free for an option, if only for a moment."""
         one = self._demands[int(self._arrays.demand[option])]
         ends = self._ends[bisect_left(self._ends, at_ns + 1) :]
         for first in range(0, len(ends), BLOCK):
@@ -248,7 +250,7 @@ class _Run:
                 yield block[row]
 
     def _place(self, option: int, start_ns: int) -> Ints | None:
-        """How many units each node gets if it starts then; None if it cannot."""
+        """Return the units on each node with this start; None if it is impossible."""
         arrays, what = self._arrays, int(self._arrays.demand[option])
         one = self._demands[what]
         rows = self._table.rows(start_ns, start_ns + int(arrays.duration_ns[option]))
@@ -273,7 +275,7 @@ class _Run:
         return found
 
     def _closed(self, what: int, tried: Ints, start_ns: int, stays_ns: int) -> Ints:
-        """Which of the nodes are closed at some time from a start on, as indices."""
+        """Return the indices of the nodes that are closed at some time from the start on."""
         arrays = self._arrays
         met = arrays.concerned[what] & (start_ns < arrays.closed_to_ns)
         met &= arrays.closed_from_ns < start_ns + stays_ns
@@ -291,7 +293,7 @@ class _Run:
         self._places[job] = np.repeat(np.arange(len(units)), units)
 
     def _next(self, at_ns: int) -> int | None:
-        """The event after this one; None if there is none."""
+        """Return the next event; None if there is none."""
         del self._ends[: bisect_left(self._ends, at_ns + 1)]
         then = min([*self._ends[:1], *self._begins[:1]], default=None)
         if then is not None:

@@ -1,9 +1,9 @@
-"""Anytime search for a better order of a list: swaps, moves, some jobs taken out and put back.
+"""Anytime search for a better order of a list by swaps, moves, and removal and reinsertion of jobs.
 
-Each order is judged by the whole plan it becomes. A change is kept if the plan is no worse than the
-present one, or than that of some evaluations ago (late acceptance; E. K. Burke, Y. Bykov: The Late
-Acceptance Hill-Climbing Heuristic. EJOR 258(1), 2017), so that the search leaves small hollows;
-what it returns is the best it has seen. It is bounded by evaluations and not by time: equal
+Each order is evaluated by its complete plan. A change is accepted if the plan is no worse than the
+current plan, or than the plan of some evaluations ago (late acceptance; E. K. Burke, Y. Bykov: The
+Late Acceptance Hill-Climbing Heuristic. EJOR 258(1), 2017), so that the search leaves local optima.
+The result is the best plan found. The search is limited by evaluations and not by time: equal
 arguments give equal plans on any machine.
 """
 
@@ -24,28 +24,28 @@ from wattfold.coordinator.solvers.lists.arrays import (
 )
 
 LATE = 8
-"""A plan is compared with the one of so many evaluations ago."""
+"""A plan is compared with the plan of this many evaluations ago."""
 OUT = 4
-"""So many jobs are taken out of the list together, and put back one by one."""
+"""Number of jobs that are removed from the list together, and reinserted in turn."""
 LEAST_GAIN = 1e-9
-"""Less is rounding: the same waits, summed in another order."""
+"""A smaller gain is rounding: the same waits, summed in another order."""
 EARLY = 2.0
-"""Places are drawn with this power of an even draw: what comes first decides about now."""
+"""Exponent of drawn positions: earlier positions are more likely, as they decide about now."""
 
 
 class Lister(Protocol):
-    """A scheduler of lists."""
+    """A list scheduler."""
 
     def __init__(self, arrays: Arrays) -> None:
-        """For one problem."""
+        """Prepare for one problem."""
 
     def schedule(self, order: List, choice: List, depth: int) -> Schedule:
-        """See `reference.Lists`."""
+        """Return the schedule, see `ReferenceLists`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Listed:
-    """A list, how it is scheduled, and what became of it."""
+    """A list, its options and depth, and the resulting schedule."""
 
     maker: str
     order: Ints
@@ -58,7 +58,7 @@ class Listed:
 def listed(
     lists: Lister, arrays: Arrays, maker: str, order: Ints, choice: Ints, depth: int
 ) -> Listed:
-    """Schedules a list."""
+    """Schedule a list."""
     schedule = lists.schedule(order, choice, depth)
     return Listed(
         maker=maker,
@@ -73,7 +73,7 @@ def listed(
 def searched(
     lists: Lister, arrays: Arrays, start: Listed, maker: str, *, evaluations: int, seed: int
 ) -> Listed:
-    """The best of ``start`` and so many lists, of ``maker``, that come from it by small changes."""
+    """Return the best of ``start`` and ``evaluations`` lists derived from it by small changes."""
     if len(start.order) < 2 and not _options(arrays).any():
         return start
     chance = np.random.default_rng(seed)
@@ -92,7 +92,7 @@ def searched(
 
 
 def _changed(arrays: Arrays, present: Listed, chance: np.random.Generator) -> tuple[Ints, Ints]:
-    """A neighbour: another order, or another option of one job."""
+    """Return a neighbour: another order, or another option of a job."""
     order, choice = present.order.copy(), present.choice
     several = _options(arrays)
     if several.any() and (len(order) < 2 or chance.random() < 0.25):
@@ -118,5 +118,5 @@ def _place(order: Ints, chance: np.random.Generator) -> int:
 
 
 def _options(arrays: Arrays) -> Ints:
-    """Of each job, how many options it has beside the first."""
+    """Return the number of options of each job in addition to the first."""
     return np.diff(arrays.option_from) - 1

@@ -1,1 +1,1 @@
-"""Which training jobs run now, on which node and how many of its GPUs (ANDREAS)."""
+"""Choice of the training jobs to run now, with their nodes and numbers of GPUs (ANDREAS)."""

@@ -1,6 +1,6 @@
-"""Which loops a plan is made with: compiled by numba once they are, else Python's.
+"""Choice of the loops for plans: compiled by numba once they are ready, otherwise in Python.
 
-Compiling takes some seconds, unless numba finds what a run before has compiled. It is done in a
+Compilation takes some seconds, unless numba's cache has the result of an earlier run. It runs in a
 thread of its own, and meanwhile plans are made in Python, with less effort.
 """
 
@@ -19,12 +19,12 @@ from wattfold.coordinator.solvers.training.instances import Mix, drawn
 from wattfold.coordinator.solvers.training.layout import laid_out
 
 WAIT_S = 1.0
-"""The first plan waits for so long, in which what is in numba's cache is loaded."""
+"""Time for which the first plan waits, so that numba's cache can be loaded."""
 
 
 @dataclass(frozen=True, slots=True)
 class Loops:
-    """`constructed` and `improved` of the loops, and the sequences that they take."""
+    """`constructed` and `improved` of the loops, and the type of their sequences."""
 
     constructed: Callable[..., float]
     improved: Callable[..., float]
@@ -37,8 +37,8 @@ PLAIN = Loops(
 )
 
 
-class _Compiling:
-    """The compiled loops on their way."""
+class _TrainingCompilation:
+    """The compilation of the loops."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -46,7 +46,7 @@ class _Compiling:
         self.loops: Loops | None = None
 
     def begin(self) -> threading.Thread | None:
-        """Has them compiled, once; None where numba is not installed."""
+        """Start the compilation once; None if numba is not installed."""
         with self._lock:
             if self._thread is None and find_spec("numba") is not None:
                 self._thread = threading.Thread(target=self._compile, daemon=True)
@@ -64,18 +64,18 @@ class _Compiling:
         self.loops = made
 
 
-_COMPILING = _Compiling()
+_COMPILING = _TrainingCompilation()
 
 
 def loops() -> Loops:
-    """The loops to plan with now."""
+    """Return the loops to plan with now."""
     if _COMPILING.loops is None:
         _COMPILING.begin()
     return _COMPILING.loops or PLAIN
 
 
 def compiled_loops() -> Loops | None:
-    """The compiled ones; waits until they are. None where numba is not installed."""
+    """Return the compiled loops when they are ready; None if numba is not installed."""
     thread = _COMPILING.begin()
     if thread is not None:
         thread.join()

@@ -1,8 +1,8 @@
-"""The loops, compiled by numba. Importing this needs it, and compiles.
+"""The loops, compiled by numba. Importing this module needs numba, and compiles.
 
-What was compiled is kept on disk where there is a place. numba looks at the file of the outermost
-function alone for whether that is still true, and the loops are in several: so a digest of all of
-them lies beside, and where it is another one what was kept is thrown away.
+The result is cached on disk if there is a place for it. numba checks only the file of the outermost
+function for changes, but the loops are in several files. So a digest of all of them is stored next
+to the cache. If the digest differs, the cache is deleted.
 """
 
 from __future__ import annotations
@@ -18,14 +18,19 @@ import numba
 import numpy as np
 from numba.extending import register_jitable
 
-from wattfold.coordinator.solvers.training import greedy_loops, loop_state, recreate_loops
+from wattfold.coordinator.solvers.training import (
+    enumeration_loops,
+    greedy_loops,
+    loop_state,
+    recreate_loops,
+)
 
-_MODULES = (loop_state, greedy_loops, recreate_loops)
+_MODULES = (loop_state, greedy_loops, enumeration_loops, recreate_loops)
 _OUTERMOST = (greedy_loops.constructed, recreate_loops.improved)
 
 
 def _functions(module: ModuleType) -> list[Callable[..., Any]]:
-    """Those that a module defines itself."""
+    """Return the functions that a module defines itself."""
     found = inspect.getmembers(module, inspect.isfunction)
     return [one for _, one in found if one.__module__ == module.__name__]
 
@@ -37,18 +42,18 @@ for _module in _MODULES:
 
 
 def row(array: Any) -> Any:
-    """An array of the loops' own."""
+    """Return an array of the loops."""
     return np.array(array)
 
 
 def sources_digest() -> str:
-    """Of all that is compiled."""
+    """Return the digest of all compiled sources."""
     text = "".join(inspect.getsource(module) for module in _MODULES)
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def discard_stale(folder: Path, digest: str) -> None:
-    """Throws away what was compiled of other sources. Raises OSError."""
+    """Delete the cache of other sources. Raises OSError."""
     told = folder / "training-loops.digest"
     if told.is_file() and told.read_text(encoding="ascii") == digest:
         return
@@ -66,7 +71,7 @@ def _compiled(function: Callable[..., Any]) -> Any:
         kept: str | None = made.stats.cache_path
         if kept is not None:
             discard_stale(Path(kept), sources_digest())
-    except (RuntimeError, OSError):  # No folder that it could write to.
+    except (RuntimeError, OSError):  # There is no writable folder.
         return numba.njit(function)
     return made
 

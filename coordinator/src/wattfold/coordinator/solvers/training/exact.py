@@ -1,13 +1,14 @@
-"""The problem solved exactly, as a mixed-integer program by HiGHS: the yardstick of the heuristic.
+"""Exact solution of the problem as a mixed-integer program by HiGHS, as a reference for heuristics.
 
-The paper's model (4a)-(4v) with x_jng alone, since z_jn and w_n are sums of it, and with alpha pi
-made linear: alpha is of a configuration, a_jng <= x_jng, so that its product with the cost is the
-cost of that configuration. That alpha is of the *first* to end, which the paper says and does not
-write down, is a row for each pair: a configuration is not the first where one runs that ends
-sooner. Nobody is postponed who has room (see `problem`): for each job and node either the job runs,
-or less of some resource is free there than its options ask for, or too little power is left.
+It is the paper's model (4a)-(4v), reduced to x_jng, because z_jn and w_n are sums of it, and with
+alpha pi in linear form. There is an alpha a_jng <= x_jng for each configuration, so that its
+product with the cost is the cost of this configuration. The paper says, but does not state as a
+constraint, that alpha belongs to the *first* job to end. Here a row for each pair states it: a
+configuration is not the first if another configuration runs and ends sooner. No job with room is
+postponed (see `problem`). So for each postponed job and node, some resource has less free than each
+of its options requests, or the remaining power is too low.
 
-For some ten jobs and nodes; the rows grow with the square of the options of a node.
+The method suits about ten jobs and nodes; the rows grow with the square of the options of a node.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ from wattfold.coordinator.solvers.training.problem import (
     POSTPONED,
     Floats,
     Ints,
-    Plan,
-    Problem,
+    TrainingPlan,
+    TrainingProblem,
     objective,
 )
 
@@ -32,8 +33,8 @@ EXACT = "milp"
 
 
 @dataclass(slots=True)
-class _Rows:
-    """Constraints row by row: entries, and bounds."""
+class _ExactRows:
+    """Constraints row by row: entries and bounds."""
 
     columns: list[list[int]] = field(default_factory=list)
     values: list[list[float]] = field(default_factory=list)
@@ -57,7 +58,7 @@ class _Rows:
 class _Model:
     """Columns: x of each option on each of its nodes, then a of each of them, then the excuses."""
 
-    def __init__(self, problem: Problem, *, work_conserving: bool) -> None:
+    def __init__(self, problem: TrainingProblem, *, work_conserving: bool) -> None:
         self.problem = problem
         options, nodes = problem.options, problem.nodes
         pairs: list[tuple[int, int, int]] = []
@@ -69,7 +70,7 @@ class _Model:
         self.job = np.array([pair[0] for pair in pairs], dtype=np.int64)
         self.option = np.array([pair[1] for pair in pairs], dtype=np.int64)
         self.node = np.array([pair[2] for pair in pairs], dtype=np.int64)
-        self.rows = _Rows()
+        self.rows = _ExactRows()
         self.count = len(pairs)
         self.columns = 2 * self.count
         self._place()
@@ -78,7 +79,7 @@ class _Model:
             self._conserve()
 
     def gains(self) -> Floats:
-        """What each column adds to the objective; postponing everybody is its zero."""
+        """Return what each column adds to the objective, relative to postponing all jobs."""
         options, found = self.problem.options, np.zeros(self.columns)
         own = options.own_eur[self.option] - self.problem.jobs.postponed_eur[self.job]
         found[: self.count] = own
@@ -86,7 +87,7 @@ class _Model:
         return found
 
     def _place(self) -> None:
-        """One option a job at most; capacity; power."""
+        """Add at most one option per job, capacity and power."""
         problem, rows = self.problem, self.rows
         for job in range(len(problem)):
             own = {int(x): 1.0 for x in np.flatnonzero(self.job == job)}
@@ -102,14 +103,14 @@ class _Model:
         rows.add({x: float(p) for x, p in enumerate(power) if p}, -np.inf, problem.power_uw / 1e6)
 
     def _first(self) -> None:
-        """One first to end on each open node, and none before it."""
+        """Require a first job to end on each used node, and no job before it."""
         time_s, rows, count = self.problem.options.turn_s[self.option], self.rows, self.count
         for node in range(len(self.problem.nodes.kind)):
             there = np.flatnonzero(self.node == node)
             rows.add({int(count + y): 1.0 for y in there}, 0.0, 1.0)
             for x in there:
                 rows.add({int(count + x): 1.0, int(x): -1.0}, -np.inf, 0.0)
-                # Whoever runs there, somebody is the first to end.
+                # If any job runs there, some job is the first to end.
                 entries = {int(count + y): 1.0 for y in there}
                 rows.add({**entries, int(x): -1.0}, 0.0, np.inf)
                 for job in {int(j) for j in self.job[there]} - {int(self.job[x])}:
@@ -119,7 +120,7 @@ class _Model:
                         rows.add({**row, int(count + x): 1.0}, -np.inf, 1.0)
 
     def _conserve(self) -> None:
-        """Nobody is postponed who has room: each option of who waits lacks something."""
+        """Postpone no job that has room: each option of a waiting job lacks something."""
         problem, rows = self.problem, self.rows
         options, free, power_uw = problem.options, problem.nodes.free, problem.power_uw
         for x in range(self.count):
@@ -132,7 +133,7 @@ class _Model:
                 excuse = self.columns
                 self.columns += 1
                 excuses[excuse] = 1.0
-                # Free of it is less than asked for: free - sum taken <= asked - 1, if excused.
+                # Less than the request is free: free - sum taken <= request - 1, if excused.
                 taken = options.amounts[self.option[there], resource]
                 entries = {int(y): -float(t) for y, t in zip(there, taken, strict=True) if t}
                 slack = float(free[node, resource]) - float(asked) + 1.0
@@ -158,17 +159,21 @@ class _Model:
 
 
 def solved(
-    problem: Problem, *, time_limit_s: float = 30.0, gap: float = 1e-9, work_conserving: bool = True
-) -> Plan | None:
-    """The best plan, or the best found in time (then not ``proven``); None where none was.
+    problem: TrainingProblem,
+    *,
+    time_limit_s: float = 30.0,
+    gap: float = 1e-9,
+    work_conserving: bool = True,
+) -> TrainingPlan | None:
+    """Return the best plan, or the best found in time (then not ``proven``), or None.
 
-    Raises ArithmeticError where HiGHS says that there is no plan, which cannot be.
+    Raises ArithmeticError if HiGHS reports that there is no plan, which is impossible.
     """
     model = _Model(problem, work_conserving=work_conserving)
     everybody = float(problem.jobs.postponed_eur.sum())
     if not model.count:
         none = (POSTPONED,) * len(problem)
-        return Plan(option=none, node=none, objective=everybody, maker=EXACT, proven=True)
+        return TrainingPlan(option=none, node=none, objective=everybody, maker=EXACT, proven=True)
     answer = milp(
         c=model.gains(),
         integrality=np.ones(model.columns),
@@ -181,7 +186,7 @@ def solved(
     if answer.x is None:
         return None
     option, node = _chosen(model, answer.x)
-    return Plan(
+    return TrainingPlan(
         option=tuple(option.tolist()),
         node=tuple(node.tolist()),
         objective=objective(problem, option.tolist(), node.tolist()),

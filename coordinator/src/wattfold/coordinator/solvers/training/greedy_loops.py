@@ -1,9 +1,9 @@
 """Greedy passes (Algorithm 1 of ANDREAS), in loops as of `loop_state`.
 
-Jobs in the order of their pressures, some of them swapped with the next; each gets its preferred
-option, or in some passes another of the best, drawn with a probability inversely proportional to
-its cost; where there is no room for that, the first of its options that an open node has room for,
-then any node. The node that it fills best is taken.
+Jobs are placed in the order of their pressures; some are swapped with the next job. Each job gets
+its preferred option. In some passes it gets another good option, drawn with a probability inversely
+proportional to its cost. If there is no room for it, the job gets its first option with room on an
+open node, and otherwise on any node. The job goes to the node that it fills best.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 from wattfold.coordinator.solvers.training.loop_state import (
     NEVER_S,
     NONE,
-    Layout,
+    LoopLayout,
     best_filled,
     clear,
     draw,
@@ -23,11 +23,11 @@ from wattfold.coordinator.solvers.training.loop_state import (
 )
 
 DRAWN = 3
-"""Of so many options that a job prefers one is drawn, where one is."""
+"""Number of preferred options of a job from which a random option is drawn."""
 
 
-def place(at: Layout, ints: Any, reals: Any, job: int, preferred: int) -> bool:
-    """Puts a job where Algorithm 1 does; whether there is room for it."""
+def place(at: LoopLayout, ints: Any, reals: Any, job: int, preferred: int) -> bool:
+    """Place a job as in Algorithm 1. Return whether there is room for it."""
     if ints[at.charge + preferred] <= ints[at.left_uw]:
         node = best_filled(at, ints, preferred)
         if node >= 0:
@@ -49,8 +49,8 @@ def place(at: Layout, ints: Any, reals: Any, job: int, preferred: int) -> bool:
     return True
 
 
-def fed_option(at: Layout, ints: Any, job: int) -> int:
-    """The first option of a job that must run which the power feeds, else the one of least."""
+def fed_option(at: LoopLayout, ints: Any, job: int) -> int:
+    """Return the first option of a must-run job within the power, or its option of lowest power."""
     least = ints[at.first + job]
     for option in range(ints[at.first + job], ints[at.end + job]):
         if ints[at.charge + option] <= ints[at.left_uw]:
@@ -60,8 +60,8 @@ def fed_option(at: Layout, ints: Any, job: int) -> int:
     return int(least)
 
 
-def drawn_option(at: Layout, ints: Any, reals: Any, job: int) -> int:
-    """One of the options that a job prefers, the cheaper or faster the likelier."""
+def drawn_option(at: LoopLayout, ints: Any, reals: Any, job: int) -> int:
+    """Draw one of the preferred options of a job; cheaper or faster options are more likely."""
     start, most = ints[at.first + job], ints[at.meets + job]
     by_cost = most > 0
     if not by_cost:
@@ -78,8 +78,8 @@ def drawn_option(at: Layout, ints: Any, reals: Any, job: int) -> int:
     return int(start)
 
 
-def greedy(at: Layout, ints: Any, reals: Any, deviating: float) -> float:
-    """One pass over the jobs in the order of ``at.order``; the objective."""
+def greedy(at: LoopLayout, ints: Any, reals: Any, deviating: float) -> float:
+    """Do a pass over the jobs in the order of ``at.order``; return the objective."""
     clear(at, ints, reals)
     total, left = reals[at.all_postponed], free_gpus(at, ints)
     for position in range(at.jobs):
@@ -104,8 +104,8 @@ def greedy(at: Layout, ints: Any, reals: Any, deviating: float) -> float:
     return float(total)
 
 
-def swapped(at: Layout, ints: Any, reals: Any, length: int) -> None:
-    """The order by pressure, with some of its first jobs swapped with the next one."""
+def swapped(at: LoopLayout, ints: Any, reals: Any, length: int) -> None:
+    """Set the order by pressure, with some of its first jobs swapped with the next job."""
     for job in range(at.jobs):
         ints[at.order + job] = job
     for position in range(min(length, at.jobs) - 1):
@@ -115,8 +115,8 @@ def swapped(at: Layout, ints: Any, reals: Any, length: int) -> None:
             ints[at.order + position + 1] = job
 
 
-def constructed(at: Layout, ints: Any, reals: Any, passes: int, deviating: float) -> float:
-    """The best of so many greedy passes, the first without chance; its objective."""
+def constructed(at: LoopLayout, ints: Any, reals: Any, passes: int, deviating: float) -> float:
+    """Do ``passes`` greedy passes, the first without chance. Return the best objective."""
     best = NEVER_S
     length = 2 * free_gpus(at, ints) + 16
     for number in range(passes):

@@ -1,9 +1,9 @@
 """Random problems like those of the paper, for tests, benchmarks and the report of the gap.
 
-Half of the nodes have GPUs of one model, half of another, which is slower and draws less. What a
-job takes of both and how it gains by more of them is drawn, so that either may be the cheaper one.
-Due dates, weights and what is drawn are as in the generator of the authors' public simulator: due
-after one to three times the fastest time, 0.003 to 0.015 EUR a second.
+Half of the nodes have GPUs of one model, half of another model, which is slower and draws less. The
+demand of a job and its speedup with more GPUs are random on both, so that either may be cheaper.
+Due dates, weights and random ranges are those of the authors' public simulator: due after one to
+three times the fastest time, 0.003 to 0.015 EUR per second.
 """
 
 from __future__ import annotations
@@ -13,43 +13,45 @@ from dataclasses import dataclass
 import numpy as np
 
 from wattfold.coordinator.solvers.training.building import (
-    Asking,
     Configurations,
+    RequestContext,
     Weighing,
     built,
 )
-from wattfold.coordinator.solvers.training.problem import ANY, Nodes, Problem
+from wattfold.coordinator.solvers.training.problem import ANY, TrainingNodes, TrainingProblem
 
 EUR_PER_KWH = 0.172 * 1.33
 """Price and PUE of the paper."""
 GPU_KW = (0.25, 0.07)
 IDLE_KW = (0.036, 0.010)
 HOST_KW = 0.2
+RESTART_S = 60.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mix:
-    """What kind of problem. ``gpus``: of a node of either model."""
+    """Parameters of a problem. ``gpus``: number of GPUs of a node of either model."""
 
     nodes: int = 4
     jobs: int = 10
     gpus: tuple[int, int] = (2, 1)
     running: float = 0.0
-    """The share of jobs that run already, as far as there is room."""
+    """Share of the jobs that run already, as far as there is room."""
     waited_s: float = 3600.0
-    """Jobs were submitted so long ago at most."""
+    """Maximum time since the submission of a job."""
     weighing: Weighing = Weighing()  # noqa: RUF009 - immutable
 
 
-def drawn(mix: Mix, seed: int) -> Problem:
-    """A problem of this kind; the same for the same seed."""
+def drawn(mix: Mix, seed: int) -> TrainingProblem:
+    """Return a random problem; equal seeds give equal problems."""
     rng = np.random.default_rng(seed)
     kind = np.arange(mix.nodes, dtype=np.int64) % 2
     free = np.array([[mix.gpus[one]] for one in kind], dtype=np.int64).reshape(-1, 1)
-    rows: list[tuple[int, int, int, int, float, float, float]] = []
+    rows: list[tuple[int, int, int, int, float, float, bool]] = []
     alone = [(HOST_KW + mix.gpus[one] * IDLE_KW[one]) * EUR_PER_KWH / 3600 for one in (0, 1)]
     left = free[:, 0].copy()
-    due_s, weight, lost = np.zeros(mix.jobs), np.zeros(mix.jobs), np.zeros(mix.jobs)
+    due_s, weight = np.zeros(mix.jobs), np.zeros(mix.jobs)
+    restart_s = 0.0
     for job in range(mix.jobs):
         alone_s = np.exp(rng.uniform(np.log(600), np.log(6 * 3600)))
         slower, gain = rng.uniform(1.7, 5.5), rng.uniform(0.7, 0.97)
@@ -76,21 +78,20 @@ def drawn(mix: Mix, seed: int) -> Problem:
             idle_kw = (mix.gpus[one] - gpus) * IDLE_KW[one]
             rate = (HOST_KW + gpus * draws * GPU_KW[one] + idle_kw) * EUR_PER_KWH / 3600
             if here is not None and here[:2] == (one, gpus):
-                rows.append((job, one, here[2], gpus, time_s, time_s * rate, 0.0))
-            lost_s = 60.0 if here is not None else 0.0
-            again_s = time_s + lost_s
-            rows.append((job, one, ANY, gpus, again_s, again_s * rate, lost_s * rate))
+                rows.append((job, one, here[2], gpus, time_s, time_s * rate, True))
+            again_s = time_s + (RESTART_S if here is not None else 0.0)
+            rows.append((job, one, ANY, gpus, again_s, again_s * rate, False))
         if here is not None:
-            lost[job] = 60.0 * HOST_KW * EUR_PER_KWH / 3600
+            restart_s = RESTART_S
     table = list(zip(*rows, strict=True))
     whose, of_kind, on, used = (np.array(column, dtype=np.int64) for column in table[:4])
-    time_s, cost, loss = (np.array(column, dtype=np.float64) for column in table[4:])
+    time_s, cost = (np.array(column, dtype=np.float64) for column in table[4:6])
     problem, _ = built(
-        Asking(
+        RequestContext(
             due_s=due_s,
             weight_eur_s=weight,
             must=np.zeros(mix.jobs, dtype=np.bool_),
-            preempted_eur=lost,
+            restart_s=restart_s,
         ),
         Configurations(
             job=whose,
@@ -101,10 +102,10 @@ def drawn(mix: Mix, seed: int) -> Problem:
             time_s=time_s,
             cost_eur=cost,
             node_eur=time_s * np.array(alone)[of_kind],
-            loss_eur=loss,
+            stays=np.array(table[6], dtype=np.bool_),
             last=np.zeros(len(whose), dtype=np.bool_),
         ),
-        Nodes(kind=kind, free=free),
+        TrainingNodes(kind=kind, free=free),
         power_uw=0,
         weighing=mix.weighing,
     )

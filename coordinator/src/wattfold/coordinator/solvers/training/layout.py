@@ -1,4 +1,4 @@
-"""A problem as the two sequences of numbers that the loops work on."""
+"""Conversion of a problem to the two sequences of numbers that the loops use."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from wattfold.coordinator.solvers.training.loop_state import Layout
-from wattfold.coordinator.solvers.training.problem import Floats, Ints, Problem
+from wattfold.coordinator.solvers.training.loop_state import LoopLayout
+from wattfold.coordinator.solvers.training.problem import Floats, Ints, TrainingProblem
 from wattfold.coordinator.solvers.training.recreate_loops import RUINED
 
 
@@ -20,9 +20,9 @@ def _swaps(weight: Floats, swap: float) -> Floats:
 
 
 def laid_out(
-    problem: Problem, listed: Ints, row: Callable[[Any], Any], *, swap: float, seed: int
-) -> tuple[Layout, Any, Any]:
-    """The sequences of the loops, and where is what in them. ``listed``: the jobs in order."""
+    problem: TrainingProblem, listed: Ints, row: Callable[[Any], Any], *, swap: float, seed: int
+) -> tuple[LoopLayout, Any, Any]:
+    """Return the sequences of the loops, and their layout. ``listed``: the jobs in order."""
     jobs, options, nodes = problem.jobs, problem.options, problem.nodes
     count, many = len(problem), len(nodes.kind)
     kinds = int(max(nodes.kind.max(initial=-1), options.kind.max(initial=-1))) + 1
@@ -46,15 +46,16 @@ def laid_out(
         "chance": [chance],
         **{name: np.zeros(1) for name in ("left_uw", "waiting", "changes")},
         **{name: np.zeros(kinds) for name in ("opened", "shuts")},
-        **{name: np.zeros(many) for name in ("crowd", "listed", "entry", "open", "shut")},
+        **{name: np.zeros(many) for name in ("crowd", "listed", "entry", "open", "shut", "named")},
         **{name: np.zeros(count) for name in _OF_JOBS},
         "free": np.zeros(nodes.free.size),
         "on": np.zeros(many * gpus),
         "batch": np.zeros(count + 2 * RUINED * gpus + 8),
+        "cursor": np.zeros(count),
     }
     real = {
         "postponed": jobs.postponed_eur[listed],
-        # Those that must run come first, whatever is drawn: what they have is their own.
+        # Must-run jobs come first and are never swapped: they keep their own resources.
         "swap": np.where(jobs.must, 0.0, _swaps(jobs.weight, swap))[listed],
         "time": options.time_s,
         "turn": options.turn_s,
@@ -63,6 +64,8 @@ def laid_out(
         "all_postponed": [jobs.postponed_eur.sum()],
         "first_s": np.zeros(many),
         "first_eur": np.zeros(many),
+        "entered": np.zeros(count),
+        "rest": np.zeros(count + 1),
     }
     ints, int_at = _joined(whole, np.int64)
     reals, real_at = _joined(real, np.float64)
@@ -73,7 +76,7 @@ def laid_out(
         "kinds": kinds,
         "gpus": gpus,
     }
-    return Layout(**sizes, **int_at, **real_at), row(ints), row(reals)
+    return LoopLayout(**sizes, **int_at, **real_at), row(ints), row(reals)
 
 
 _OF_JOBS = (
@@ -92,7 +95,7 @@ _OF_JOBS = (
 
 
 def _joined(parts: dict[str, Any], kind: Any) -> tuple[Any, dict[str, int]]:
-    """All of it one after the other, and where each part begins."""
+    """Return all parts in one array, and the start of each part."""
     begins = np.concatenate(([0], np.cumsum([len(part) for part in parts.values()])))
     flat = np.concatenate([np.asarray(part, dtype=kind) for part in parts.values()])
     return flat, {name: int(at) for name, at in zip(parts, begins, strict=False)}

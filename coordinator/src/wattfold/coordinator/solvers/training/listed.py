@@ -1,11 +1,11 @@
-"""A plan made job by job in a given order, in which a job may wait for what will be free later.
+"""Plan made job by job in a given order, in which a job may wait for resources that become free.
 
-List scheduling (Graham, 1966) with the objective of the training jobs: each job in turn gets the
-option, the node and the earliest start there that cost it least, with the tardiness and the energy
-that this comes to, after all before it have been given theirs. Who starts now runs, the others are
-postponed. Whoever runs stays. No job that comes later is thought of.
+This is list scheduling (Graham, 1966) with the objective of the training jobs. Each job in turn
+gets the option, node and earliest start with the lowest cost, including the resulting tardiness and
+energy, after all previous jobs. Jobs that start now run, the others are postponed. Running jobs
+stay. Later jobs are not considered.
 
-Only GPUs are looked at ahead; those who start now must have room in all else as well.
+Only GPUs are planned ahead. Jobs that start now must have room in all other resources as well.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from wattfold.coordinator.solvers.training.problem import (
     POSTPONED,
     Floats,
     Ints,
-    Plan,
-    Problem,
+    TrainingPlan,
+    TrainingProblem,
     objective,
 )
 
@@ -26,12 +26,12 @@ LISTED = "list-schedule"
 SOON_S = 1e-6
 
 
-def planned_ahead(problem: Problem, order: Ints) -> Plan:
-    """The plan of jobs that are taken in this order."""
+def planned_ahead(problem: TrainingProblem, order: Ints) -> TrainingPlan:
+    """Return the plan of jobs that are placed in this order."""
     made = _Made(problem)
     for job in order.tolist():
         made.take(job)
-    return Plan(
+    return TrainingPlan(
         option=tuple(made.option),
         node=tuple(made.node),
         objective=objective(problem, made.option, made.node),
@@ -42,14 +42,14 @@ def planned_ahead(problem: Problem, order: Ints) -> Plan:
 class _Made:
     """The plan so far. Times count from now."""
 
-    def __init__(self, problem: Problem) -> None:
+    def __init__(self, problem: TrainingProblem) -> None:
         self._problem = problem
         nodes, count = problem.nodes, len(problem)
         self.option, self.node = [POSTPONED] * count, [POSTPONED] * count
         self._left, self._power_uw = nodes.free.copy(), problem.power_uw
         most = int(nodes.free[:, 0].max(initial=0))
         self._free_s: Floats = np.full((len(nodes.kind), max(most, 1)), np.inf)
-        """When each GPU of a node is free, in order; those that it does not have never are."""
+        """Times at which the GPUs of a node become free, sorted; infinite beyond their number."""
         for row, gpus in enumerate(nodes.free[:, 0].tolist()):
             self._free_s[row, :gpus] = 0.0
         kinds = range(int(nodes.kind.max(initial=-1)) + 1)
@@ -61,7 +61,7 @@ class _Made:
         self._due_s = fastest - problem.jobs.pressure_s
 
     def take(self, job: int) -> None:
-        """The next job gets what costs it least, now or later."""
+        """Place the next job at the lowest cost, now or later."""
         problem = self._problem
         options, best = problem.options, (np.inf, np.inf)
         chosen, where, start_s = POSTPONED, POSTPONED, np.inf
@@ -84,7 +84,7 @@ class _Made:
             self._reserve(chosen, where, start_s)
 
     def _cost_eur(self, job: int, option: int, ends_s: float) -> float:
-        """Its energy, what else it counts with, and the tardiness of an end at that time."""
+        """Return the energy cost, other costs, and the cost of tardiness with this end."""
         options, weight = self._problem.options, float(self._problem.jobs.weight[job])
         due_s = float(self._due_s[job])
         now_s = max(float(options.time_s[option]) - due_s, 0.0)
@@ -93,7 +93,7 @@ class _Made:
         return own + weight * (late_s - now_s)
 
     def _soonest(self, option: int) -> tuple[int, float]:
-        """The node of an option where it can begin first, and when; of several the fullest one."""
+        """Return the node of an option with the earliest start (ties: fullest), and the start."""
         options = self._problem.options
         only, gpus = int(options.node[option]), int(options.amounts[option, 0])
         able = self._of_kind[int(options.kind[option])] if only == ANY else np.array([only])
@@ -102,7 +102,7 @@ class _Made:
         from_s = self._free_s[able, gpus - 1].copy()
         now = from_s <= SOON_S
         roomy = (self._left[able] >= options.amounts[option]).all(axis=1)
-        # What lacks cores, memory or power now has them when somebody has ended.
+        # Cores, memory or power that are short now are available after another job has ended.
         fed = options.power_uw[option] <= self._power_uw
         from_s[now & ~(roomy & fed)] = np.inf
         soonest = from_s.min()
@@ -120,7 +120,7 @@ class _Made:
         self._reserve(option, node, 0.0)
 
     def _reserve(self, option: int, node: int, start_s: float) -> None:
-        """The GPUs of a node that are free first are taken from then on."""
+        """Reserve the GPUs of a node that become free first."""
         options, row = self._problem.options, self._free_s[node]
         gpus = int(options.amounts[option, 0])
         row[:gpus] = start_s + float(options.time_s[option])

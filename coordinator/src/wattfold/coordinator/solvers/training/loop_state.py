@@ -1,7 +1,8 @@
-"""A plan in the making, and what every loop does with it: spelt out in flat sequences of numbers.
+"""State of a plan during its construction, and the operations of all loops on it.
 
-Python runs the loops on lists, numba compiles them for arrays (`compiled`); both draw the same
-numbers and so make the same plans. Indices of two dimensions are written out, as lists have one.
+The state is in flat sequences of numbers. Python runs the loops on lists, and numba compiles them
+for arrays (`compiled`). Both draw the same random numbers and so make the same plans. Indices of
+two dimensions are explicit, because lists have a single dimension.
 """
 
 from __future__ import annotations
@@ -12,11 +13,11 @@ NONE = -1
 NEVER_S = 1e300
 
 
-class Layout(NamedTuple):
-    """Where is what in the two sequences of the loops, which hold numbers of either kind.
+class LoopLayout(NamedTuple):
+    """Positions of all fields in the two sequences of the loops, one of integers and one of reals.
 
-    One of each, as passing dozens of arrays from function to function took most of the time. Jobs
-    are numbered in the order of their pressures.
+    There are only two sequences, because passing dozens of arrays between functions took most of
+    the time. Jobs are numbered in the order of their pressures.
     """
 
     jobs: int
@@ -24,9 +25,9 @@ class Layout(NamedTuple):
     resources: int
     kinds: int
     gpus: int
-    """Of the node with most of them free."""
+    """Number of GPUs of the node with the most free GPUs."""
 
-    # Of jobs and options; not to be changed.
+    # Constants of jobs and options.
     must: int
     first: int
     end: int
@@ -39,73 +40,83 @@ class Layout(NamedTuple):
     charge: int
     postponed: int
     swap: int
-    """Probability with which a job changes places with the next."""
+    """Probability that a job changes places with the next."""
     time: int
     turn: int
     cost: int
     own: int
     all_postponed: int
-    """One number: what it costs to postpone everybody."""
+    """A single number: the cost of postponing all jobs."""
 
-    # Of nodes; not to be changed.
+    # Constants of nodes.
     kind_of: int
     kind_from: int
-    """K + 1: where the nodes of a kind are listed."""
+    """K + 1: start of the nodes of each kind."""
     capacity: int
     """N x R."""
     power_left: int
 
     by_worth: int
-    """The jobs, those first that must run, then those that it costs most to postpone."""
+    """Jobs: must-run jobs first, then in descending order of the cost of postponing them."""
 
-    # A plan in the making.
+    # The current plan.
     option: int
     host: int
     free: int
     on: int
     """N x gpus: jobs of a node."""
     crowd: int
-    """N: how many."""
+    """N: number of jobs."""
     first_s: int
     first_eur: int
     left_uw: int
     listed: int
-    """N: 1 for an open node with GPUs left, 2 for one without jobs, 0 for others,"""
+    """N: 1 for an open node with free GPUs, 2 for a node without jobs, 0 for others."""
     entry: int
-    """and where it is among those of its kind, which are listed from ``kind_from`` on:"""
+    """N: position of each node in the list of its kind, which begins at ``kind_from``."""
     open: int
     shut: int
     opened: int
-    """K: how many of each."""
+    """K: number of nodes in each list."""
     shuts: int
     waits: int
-    """Jobs that are postponed,"""
+    """Postponed jobs."""
     place: int
-    """where each is among them,"""
+    """Position of each job among the postponed jobs."""
     waiting: int
-    """and how many: one number."""
+    """A single number: how many jobs are postponed."""
 
     # The search.
     chance: int
-    """One number: the state of the generator."""
+    """A single number: the state of the random generator."""
     order: int
     best_option: int
     best_host: int
     changed: int
-    """Jobs that an attempt has moved,"""
+    """Jobs that an attempt has moved."""
     was_option: int
     was_at: int
-    """where they were before it,"""
+    """The places of these jobs before the attempt."""
     changes: int
-    """and how many: one number."""
+    """A single number: how many jobs were moved."""
     marked: int
     """J: the attempt in which a job was moved last."""
     batch: int
-    """Jobs to be put back."""
+    """Jobs to be inserted again."""
+
+    # The enumeration.
+    named: int
+    """N: 1 for a node that an option names."""
+    cursor: int
+    """J: current option and node of a job, by its position in ``by_worth``."""
+    entered: int
+    """J: the objective before a job was decided."""
+    rest: int
+    """J + 1: the minimum that the jobs from there on add to the objective."""
 
 
-def draw(at: Layout, ints: Any) -> float:
-    """The next number of 0..1 (Marsaglia's xorshift of 32 bits)."""
+def draw(at: LoopLayout, ints: Any) -> float:
+    """Draw the next number of 0..1 (Marsaglia's xorshift of 32 bits)."""
     bits = ints[at.chance]
     bits ^= (bits << 13) & 0xFFFFFFFF
     bits ^= bits >> 17
@@ -114,8 +125,8 @@ def draw(at: Layout, ints: Any) -> float:
     return float(bits / 4294967296.0)
 
 
-def clear(at: Layout, ints: Any, reals: Any) -> None:
-    """Nobody runs."""
+def clear(at: LoopLayout, ints: Any, reals: Any) -> None:
+    """Postpone all jobs."""
     for job in range(at.jobs):
         ints[at.option + job] = NONE
         ints[at.host + job] = NONE
@@ -137,8 +148,8 @@ def clear(at: Layout, ints: Any, reals: Any) -> None:
     ints[at.left_uw] = ints[at.power_left]
 
 
-def enlist(at: Layout, ints: Any, node: int) -> None:
-    """Keeps the lists of nodes with GPUs left."""
+def enlist(at: LoopLayout, ints: Any, node: int) -> None:
+    """Update the lists of nodes with free GPUs."""
     wanted = 0
     if ints[at.free + node * at.resources] > 0:
         wanted = 1 if ints[at.crowd + node] > 0 else 2
@@ -170,8 +181,8 @@ def enlist(at: Layout, ints: Any, node: int) -> None:
     ints[at.listed + node] = wanted
 
 
-def fits(at: Layout, ints: Any, option: int, node: int) -> bool:
-    """Whether a node has room for an option; power is not looked at."""
+def fits(at: LoopLayout, ints: Any, option: int, node: int) -> bool:
+    """Whether a node has room for an option, regardless of power."""
     base, asked = node * at.resources, option * at.resources
     for resource in range(at.resources):
         if ints[at.free + base + resource] < ints[at.amounts + asked + resource]:
@@ -179,8 +190,8 @@ def fits(at: Layout, ints: Any, option: int, node: int) -> bool:
     return True
 
 
-def put(at: Layout, ints: Any, reals: Any, job: int, option: int, node: int) -> None:
-    """A job that waited runs."""
+def put(at: LoopLayout, ints: Any, reals: Any, job: int, option: int, node: int) -> None:
+    """Start a postponed job."""
     base, asked = node * at.resources, option * at.resources
     for resource in range(at.resources):
         ints[at.free + base + resource] -= ints[at.amounts + asked + resource]
@@ -204,8 +215,8 @@ def put(at: Layout, ints: Any, reals: Any, job: int, option: int, node: int) -> 
     ints[at.waiting] = last
 
 
-def take_off(at: Layout, ints: Any, reals: Any, job: int) -> None:
-    """A job that runs is postponed."""
+def take_off(at: LoopLayout, ints: Any, reals: Any, job: int) -> None:
+    """Postpone a running job."""
     option, node = ints[at.option + job], ints[at.host + job]
     base, asked = node * at.resources, option * at.resources
     for resource in range(at.resources):
@@ -241,8 +252,8 @@ def take_off(at: Layout, ints: Any, reals: Any, job: int) -> None:
     ints[at.waiting] = last + 1
 
 
-def added(at: Layout, reals: Any, job: int, option: int, node: int) -> float:
-    """By how much the objective changes when a job that waits runs so."""
+def added(at: LoopLayout, reals: Any, job: int, option: int, node: int) -> float:
+    """Return the change of the objective if a postponed job runs with this option and node."""
     ends, cost = reals[at.turn + option], reals[at.cost + option]
     first = reals[at.first_s + node]
     more = reals[at.own + option] - reals[at.postponed + job]
@@ -251,8 +262,8 @@ def added(at: Layout, reals: Any, job: int, option: int, node: int) -> float:
     return float(more)
 
 
-def best_filled(at: Layout, ints: Any, option: int) -> int:
-    """The node of an option that it fills best, open ones before others; NONE if it has no room."""
+def best_filled(at: LoopLayout, ints: Any, option: int) -> int:
+    """Return the node that an option fills best, open nodes first; NONE if it has no room."""
     only = ints[at.node + option]
     if only >= 0:
         return int(only) if fits(at, ints, option, only) else NONE
@@ -266,8 +277,8 @@ def best_filled(at: Layout, ints: Any, option: int) -> int:
     return int(found if found != NONE else first_shut(at, ints, option))
 
 
-def first_shut(at: Layout, ints: Any, option: int) -> int:
-    """A node without jobs that has room for an option; NONE if there is none."""
+def first_shut(at: LoopLayout, ints: Any, option: int) -> int:
+    """Return a node without jobs that has room for an option; NONE if there is none."""
     base = ints[at.kind_from + ints[at.kind + option]]
     for entry in range(base, base + ints[at.shuts + ints[at.kind + option]]):
         if fits(at, ints, option, ints[at.shut + entry]):
@@ -275,23 +286,23 @@ def first_shut(at: Layout, ints: Any, option: int) -> int:
     return NONE
 
 
-def free_gpus(at: Layout, ints: Any) -> int:
-    """GPUs that are free in all."""
+def free_gpus(at: LoopLayout, ints: Any) -> int:
+    """Return the total number of free GPUs."""
     total = 0
     for node in range(at.nodes):
         total += ints[at.free + node * at.resources]
     return int(total)
 
 
-def keep(at: Layout, ints: Any) -> None:
-    """Notes the plan as the best one."""
+def keep(at: LoopLayout, ints: Any) -> None:
+    """Store the plan as the best plan."""
     for job in range(at.jobs):
         ints[at.best_option + job] = ints[at.option + job]
         ints[at.best_host + job] = ints[at.host + job]
 
 
-def back_to_best(at: Layout, ints: Any, reals: Any) -> None:
-    """The plan is the best one again."""
+def back_to_best(at: LoopLayout, ints: Any, reals: Any) -> None:
+    """Restore the best plan."""
     clear(at, ints, reals)
     for job in range(at.jobs):
         option = ints[at.best_option + job]

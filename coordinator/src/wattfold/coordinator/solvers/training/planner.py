@@ -1,7 +1,7 @@
 """The best plan found with a given effort: passes of the paper's greedy, then ruin and recreate.
 
-The effort is counted and not timed, so equal problems have equal plans. It is what a machine with
-numba does in about a tenth of a second for the largest sites; in plain Python much less is tried.
+The effort is counted and not timed, so equal problems have equal plans. With numba a machine needs
+about a tenth of a second for the largest sites. In plain Python the effort is much smaller.
 """
 
 from __future__ import annotations
@@ -13,36 +13,38 @@ import numpy as np
 
 from wattfold.coordinator.solvers.training.choice import Loops, loops
 from wattfold.coordinator.solvers.training.layout import laid_out
-from wattfold.coordinator.solvers.training.problem import Ints, Plan, Problem
+from wattfold.coordinator.solvers.training.problem import Ints, TrainingPlan, TrainingProblem
 
 GREEDY, SEARCHED = "randomised-greedy", "ruin-and-recreate"
 PLAIN = 0.02
-"""The share of the effort without numba."""
+"""Share of the effort without numba."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Effort:
-    """How hard to look."""
+class TrainingEffort:
+    """Effort of the search."""
 
     passes: int = 100
-    """Greedy passes at most (MaxIt)."""
+    """Maximum number of greedy passes (MaxIt)."""
     attempts: int = 10_000
-    """Of ruin and recreate; 0 = the paper's search alone."""
+    """Number of attempts of ruin and recreate; 0 = only the paper's search."""
     swap: float = 0.05
-    """Probability with which a job of mean weight changes places with the next; one of twice the
-    weight does so half as often."""
+    """Probability that a job of mean weight changes places with the next.
+
+    It is inversely proportional to the weight.
+    """
     deviating: float = 0.2
-    """Probability with which another option than the preferred one is drawn."""
+    """Probability of drawing another option than the preferred option."""
     seed: int = 1
 
 
 def planned(
-    problem: Problem,
-    effort: Effort,
+    problem: TrainingProblem,
+    effort: TrainingEffort,
     loops_of: Callable[[], Loops] = loops,
     order: Ints | None = None,
-) -> Plan:
-    """The best plan. ``order``: of the jobs, in place of that by pressure."""
+) -> TrainingPlan:
+    """Return the best plan. ``order`` of the jobs replaces the order by pressure."""
     count, chosen = len(problem), loops_of()
     listed = by_pressure(problem) if order is None else order
     at, ints, reals = laid_out(problem, listed, chosen.row, swap=effort.swap, seed=effort.seed)
@@ -56,7 +58,7 @@ def planned(
     option, node = np.empty(count, dtype=np.int64), np.empty(count, dtype=np.int64)
     option[listed] = ints[at.best_option : at.best_option + count]
     node[listed] = ints[at.best_host : at.best_host + count]
-    return Plan(
+    return TrainingPlan(
         option=tuple(option.tolist()),
         node=tuple(node.tolist()),
         objective=float(value),
@@ -64,8 +66,8 @@ def planned(
     )
 
 
-def by_pressure(problem: Problem) -> Ints:
-    """The jobs as Algorithm 1 sorts them; those that must run come first."""
+def by_pressure(problem: TrainingProblem) -> Ints:
+    """Return the jobs in the order of Algorithm 1; must-run jobs come first."""
     jobs = problem.jobs
     found: Ints = np.lexsort((np.arange(len(problem)), -jobs.pressure_s, ~jobs.must))
     return found

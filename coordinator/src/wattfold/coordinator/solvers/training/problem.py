@@ -1,21 +1,22 @@
-"""The capacity allocation problem of ANDREAS: who runs now, and with which configuration.
+"""The capacity allocation problem of ANDREAS: the jobs to run now, with their configurations.
 
-F. Filippini, D. Ardagna, M. Lattuada, E. Amaldi, M. Ciavotta, M. Riedl, K. Materka, P. Skrzypek,
-F. Magugliani, M. Cicala: ANDREAS, Artificial intelligence traiNing scheDuler foR accElerAted
-resource clusterS. FiCloud 2021, Eq. (3):
+F. Filippini, D. Ardagna, M. Lattuada, E. Amaldi, M. Ciavotta, M. Riedl, K. Materka, P. Skrzypek, F.
+Magugliani, M. Cicala: ANDREAS, Artificial intelligence traiNing scheDuler foR accElerAted resource
+clusterS. FiCloud 2021, Eq. (3):
 
     minimise  sum_j (w_j tau_j + rho w_j tauhat_j) + sum_{j,n} alpha_jn pi_jn
 
-tau_j is the tardiness with the configuration chosen, tauhat_j the worst-case tardiness of a job
-that is postponed, pi_jn the cost of a job on its node, and alpha_jn is 1 for the first job to end
-there. Beside that an option may have a cost of its own, as that of starting again from a snapshot.
+tau_j is the tardiness with the chosen configuration, tauhat_j the worst-case tardiness of a
+postponed job, and pi_jn the cost of a job on its node. alpha_jn is 1 for the first job to end
+there. In addition, an option may have a cost of its own, such as a restart from a snapshot.
 
-Where the paper wants as many nodes used as there are, or jobs (4n), a plan here may not postpone a
-job that has room: jobs are better run than postponed, as the paper says, and may share nodes.
+In the paper, (4n) requires as many used nodes as there are nodes or jobs. Here a plan may not
+postpone a job that has room. As the paper says, running a job is better than postponing it, and
+jobs may share nodes.
 
-An *option* of a job is a kind of nodes, or one node, with the GPUs and all else that it takes of
-it, and the time that is left of the job there. Those that meet the due date come first, the
-cheapest first; the others follow, the fastest first: the order in which the paper prefers them.
+An *option* of a job is a kind of nodes, or a node, with the needed GPUs and other resources, and
+the remaining time of the job there. Options that meet the due date come first, sorted by cost. The
+others follow, sorted by speed. This is the order of preference of the paper.
 """
 
 from __future__ import annotations
@@ -31,30 +32,30 @@ Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 ANY = -1
-"""Of an option: whichever node of its kind."""
+"""Node of an option for any node of its kind."""
 POSTPONED = -1
-"""The option of a job that does not run."""
+"""Option of a job that does not run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Jobs:
-    """J jobs. Costs in EUR."""
+class TrainingJobs:
+    """J jobs. Costs are in EUR."""
 
     pressure_s: Floats
-    """By how much the fastest option is late if it begins now; below zero if it is early."""
+    """Lateness of the fastest option if it begins now; negative if it is early."""
     postponed_eur: Floats
-    """rho w tauhat, and what it costs a running job to be pre-empted."""
+    """rho w tauhat; for a running job including the restart that follows."""
     weight: Floats
     must: NDArray[np.bool_]
-    """It is placed in any case, before all others, as what it has is its own."""
+    """Whether it is placed in any case, before all others, because it keeps its own resources."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
-    """O options, those of a job together and in the order in which they are preferred."""
+class TrainingOptions:
+    """O options, grouped by job and in order of preference."""
 
     first: Ints
-    """J + 1: where the options of each job begin."""
+    """J + 1: start of the options of each job."""
     kind: Ints
     node: Ints
     """`ANY`, or the only node."""
@@ -63,20 +64,21 @@ class Options:
     power_uw: Ints
     time_s: Floats
     turn_s: Floats
-    """Of the jobs of a node the one with the least counts its ``cost_eur``: the time, or that below
-    zero, for the last to end."""
+    """Key of the job of a node that counts its ``cost_eur``: the job with the minimum counts.
+
+    It is the time, or its negative if the last job to end counts.
+    """
     cost_eur: Floats
-    """pi: counts where the job is the first to end on its node; else what the node takes until the
-    last does."""
+    """pi: cost if the job is the first to end on its node, or the node's cost until all ended."""
     own_eur: Floats
-    """Counts in any case: the price of its tardiness, and whatever else."""
+    """Cost in any case: the price of its tardiness, and other costs."""
     meets: Ints
-    """J: so many of its options meet its due date; they are the first."""
+    """J: number of options that meet the due date; they are the first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Nodes:
-    """N nodes of which so much is free."""
+class TrainingNodes:
+    """N nodes with their free resources."""
 
     kind: Ints
     free: Ints
@@ -84,12 +86,12 @@ class Nodes:
 
 
 @dataclass(frozen=True)
-class Problem:
-    """All of it. Not to be changed."""
+class TrainingProblem:
+    """The complete problem. Not to be changed."""
 
-    jobs: Jobs
-    options: Options
-    nodes: Nodes
+    jobs: TrainingJobs
+    options: TrainingOptions
+    nodes: TrainingNodes
     power_uw: int
 
     def __len__(self) -> int:
@@ -97,16 +99,16 @@ class Problem:
 
     @cached_property
     def gpus(self) -> int:
-        """GPUs that are free, of all nodes."""
+        """Number of free GPUs of all nodes."""
         return int(self.nodes.free[:, 0].sum()) if len(self.nodes.free) else 0
 
     def options_of(self, job: int) -> range:
-        """The numbers of its options."""
+        """Return the numbers of the options of a job."""
         return range(int(self.options.first[job]), int(self.options.first[job + 1]))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class TrainingPlan:
     """The option of each job, or `POSTPONED`, and its node."""
 
     option: tuple[int, ...]
@@ -114,12 +116,12 @@ class Plan:
     objective: float
     maker: str
     bound: float = 0.0
-    """No plan has a lower objective, as far as is known."""
+    """Lower bound on the objective of all plans, as far as it is known."""
     proven: bool = False
 
 
-def objective(problem: Problem, option: Sequence[int], node: Sequence[int]) -> float:
-    """Eq. (3) of a plan, EUR. Of two jobs that have the same turn the cheaper one counts."""
+def objective(problem: TrainingProblem, option: Sequence[int], node: Sequence[int]) -> float:
+    """Return Eq. (3) of a plan, in EUR. If two jobs have the same turn, the cheaper job counts."""
     jobs, options = problem.jobs, problem.options
     total = 0.0
     first: dict[int, tuple[float, float]] = {}
@@ -133,8 +135,8 @@ def objective(problem: Problem, option: Sequence[int], node: Sequence[int]) -> f
     return total + sum(cost for _, cost in first.values())
 
 
-def faults(problem: Problem, plan: Plan) -> list[str]:
-    """What is wrong with a plan; empty where it is valid."""
+def faults(problem: TrainingProblem, plan: TrainingPlan) -> list[str]:
+    """Return the faults of a plan; empty if it is valid."""
     options, nodes, found = problem.options, problem.nodes, []
     left, power_uw = nodes.free.copy(), problem.power_uw
     musts_uw = 0
@@ -165,8 +167,8 @@ def faults(problem: Problem, plan: Plan) -> list[str]:
     return found
 
 
-def has_room(problem: Problem, job: int, left: Ints, power_uw: int) -> bool:
-    """Whether some option of a job fits into what is left of the nodes and the power."""
+def has_room(problem: TrainingProblem, job: int, left: Ints, power_uw: int) -> bool:
+    """Whether some option of a job fits into the remaining resources and power."""
     options = problem.options
     for one in problem.options_of(job):
         if options.power_uw[one] > power_uw:

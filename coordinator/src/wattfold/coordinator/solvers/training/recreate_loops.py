@@ -1,19 +1,20 @@
 """Ruin and recreate (Schrimpf et al., J. Comp. Phys. 159, 2000), in loops as of `loop_state`.
 
-All jobs of some nodes are taken off, and put back together with some of those that are postponed,
-one after the other, each where it adds least to the objective. A plan that is not worse is kept, a
-little worse one for a while.
+All jobs of some nodes are removed and inserted again, together with some postponed jobs. They are
+inserted one after the other, each with the smallest increase of the objective. A plan that is not
+worse is accepted; a slightly worse plan is accepted for a while.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+from wattfold.coordinator.solvers.training.enumeration_loops import enumerated
 from wattfold.coordinator.solvers.training.greedy_loops import fed_option
 from wattfold.coordinator.solvers.training.loop_state import (
     NEVER_S,
     NONE,
-    Layout,
+    LoopLayout,
     added,
     back_to_best,
     clear,
@@ -28,21 +29,27 @@ from wattfold.coordinator.solvers.training.loop_state import (
 
 PRICES = 7
 RUINED = 3
-"""So many nodes are ruined at most."""
+"""Maximum number of nodes to ruin."""
 PRICED = 0.7
-"""In so many attempts a GPU has a price: what some job that waits would save with it."""
+"""Share of attempts in which a GPU has a price: the saving of some waiting job with it."""
 STEEP = 6
-"""The price is that to a power of 0..1: small ones are as likely as large ones."""
+"""Exponent of the random factor of the price: small prices are as likely as large prices."""
 BLINKS = 0.2
-"""So many of a job's options are passed over when it is put back, once it has one."""
+"""Share of a job's options that are skipped at its insertion, once it has an option."""
 HEAT = 0.3
-"""At first a plan may be worse by up to that share of what the jobs of a node add to it."""
+"""Initially a plan may be worse by this share of the mean contribution of a node."""
+ENUMERATED = 20
+"""Steps of the enumeration after the attempts, per attempt."""
+DARED = 0.1
+"""Share of inserted jobs that get a random option, if that has room."""
+FILLED = 16
+"""Number of postponed jobs to try after an attempt. Before a plan is stored, all are tried."""
 TOP = 4
-"""The first of the postponed are tried more often: an index is drawn to this power."""
+"""Number of draws of an index, of which the minimum counts: earlier postponed jobs are likelier."""
 
 
-def stay(at: Layout, ints: Any, reals: Any) -> float:
-    """Jobs that run stay where they are; by how much the objective changes."""
+def stay(at: LoopLayout, ints: Any, reals: Any) -> float:
+    """Keep running jobs on their nodes. Return the change of the objective."""
     change = 0.0
     for position in range(at.jobs):
         job = ints[at.by_worth + position]
@@ -57,11 +64,11 @@ def stay(at: Layout, ints: Any, reals: Any) -> float:
     return change
 
 
-def priced(at: Layout, ints: Any, reals: Any, value: float) -> float:
-    """The best of the best plan, of that objective, of one in which those that run stay, and of
-    some made with prices of GPUs.
+def priced(at: LoopLayout, ints: Any, reals: Any, value: float) -> float:
+    """Improve the best plan by a plan in which running jobs stay and by plans with GPU prices.
 
-    Jobs that it costs most to postpone come first, each where it adds least at that price.
+    Jobs are inserted in descending order of the cost of postponing them, each at the lowest cost
+    with that price.
     """
     best, mean = value, reals[at.all_postponed] / max(at.jobs, 1)
     for level in range(PRICES):
@@ -93,8 +100,8 @@ def priced(at: Layout, ints: Any, reals: Any, value: float) -> float:
     return best
 
 
-def note(at: Layout, ints: Any, job: int, attempt: int) -> None:
-    """Remembers where a job was before an attempt."""
+def note(at: LoopLayout, ints: Any, job: int, attempt: int) -> None:
+    """Record the place of a job before an attempt."""
     if ints[at.marked + job] == attempt:
         return
     ints[at.marked + job] = attempt
@@ -105,8 +112,8 @@ def note(at: Layout, ints: Any, job: int, attempt: int) -> None:
     ints[at.changes] = number + 1
 
 
-def undo(at: Layout, ints: Any, reals: Any) -> None:
-    """All jobs that an attempt has moved are where they were."""
+def undo(at: LoopLayout, ints: Any, reals: Any) -> None:
+    """Restore the places of all jobs that an attempt has moved."""
     for number in range(ints[at.changes]):
         job = ints[at.changed + number]
         if ints[at.option + job] >= 0:
@@ -123,8 +130,8 @@ def undo(at: Layout, ints: Any, reals: Any) -> None:
             )
 
 
-def ruin(at: Layout, ints: Any, reals: Any, node: int, attempt: int) -> float:
-    """Postpones all jobs of a node that may be; by how much the objective changes."""
+def ruin(at: LoopLayout, ints: Any, reals: Any, node: int, attempt: int) -> float:
+    """Postpone all optional jobs of a node. Return the change of the objective."""
     change = -float(reals[at.first_eur + node])
     entry = 0
     while entry < ints[at.crowd + node]:
@@ -138,13 +145,28 @@ def ruin(at: Layout, ints: Any, reals: Any, node: int, attempt: int) -> float:
     return change + float(reals[at.first_eur + node])
 
 
-def insert(at: Layout, ints: Any, reals: Any, job: int, gpu_eur: float, blinks: float) -> float:
-    """Puts a job where it adds least, if it has room at all; by how much the objective changes.
+def insert(at: LoopLayout, ints: Any, reals: Any, job: int, gpu_eur: float, blinks: float) -> float:
+    """Insert a job at the lowest cost, if it has room. Return the change of the objective.
 
-    ``gpu_eur``: what each GPU that it takes is worth to others. ``blinks``: see `BLINKS`.
+    ``gpu_eur`` is the value of each used GPU to other jobs. ``blinks``: see `BLINKS`.
     """
+    first, end = ints[at.first + job], ints[at.end + job]
+    return insert_among(at, ints, reals, job, first, end, gpu_eur, blinks)
+
+
+def insert_among(
+    at: LoopLayout,
+    ints: Any,
+    reals: Any,
+    job: int,
+    first: int,
+    end: int,
+    gpu_eur: float,
+    blinks: float,
+) -> float:
+    """Insert a job as `insert` does, with the options from ``first`` up to ``end``."""
     best, chosen, where = NEVER_S, NONE, NONE
-    for option in range(ints[at.first + job], ints[at.end + job]):
+    for option in range(first, end):
         if ints[at.charge + option] > ints[at.left_uw]:
             continue
         if blinks > 0 and chosen >= 0 and draw(at, ints) < blinks:
@@ -176,8 +198,19 @@ def insert(at: Layout, ints: Any, reals: Any, job: int, gpu_eur: float, blinks: 
     return change
 
 
-def drawn_waiting(at: Layout, ints: Any) -> int:
-    """One of the postponed jobs, those before in the order the likelier."""
+def dared(at: LoopLayout, ints: Any, reals: Any, job: int) -> float:
+    """Insert a postponed job with an option drawn at random, if it has room.
+
+    Return the change of the objective. The best option of a job may not be best for the other jobs:
+    it may have to use fewer or slower GPUs.
+    """
+    first, end = ints[at.first + job], ints[at.end + job]
+    option = first + int(draw(at, ints) * (end - first))
+    return insert_among(at, ints, reals, job, option, min(option + 1, end), 0.0, 0.0)
+
+
+def drawn_waiting(at: LoopLayout, ints: Any) -> int:
+    """Draw a postponed job; jobs earlier in the order are more likely."""
     first = at.jobs
     for _ in range(TOP):
         job = ints[at.waits + int(draw(at, ints) * ints[at.waiting])]
@@ -185,8 +218,8 @@ def drawn_waiting(at: Layout, ints: Any) -> int:
     return int(first)
 
 
-def recreated(at: Layout, ints: Any, reals: Any, attempt: int) -> float:
-    """Ruins some nodes and puts jobs back; by how much the objective changes."""
+def recreated(at: LoopLayout, ints: Any, reals: Any, attempt: int) -> float:
+    """Ruin some nodes and insert jobs again. Return the change of the objective."""
     ints[at.changes] = 0
     change = 0.0
     for _ in range(1 + int(draw(at, ints) * RUINED)):
@@ -207,7 +240,7 @@ def recreated(at: Layout, ints: Any, reals: Any, attempt: int) -> float:
     if ints[at.waiting] > 0 and draw(at, ints) < PRICED:
         worth = reals[at.postponed + drawn_waiting(at, ints)]
         gpu_eur = worth * draw(at, ints) ** STEEP
-    # Those that it costs most to postpone come first, more or less; or in any order.
+    # Jobs come roughly in descending order of the cost of postponing them, or in random order.
     by_worth = draw(at, ints) < 0.5
     for number in range(size):
         best, most = number, -NEVER_S
@@ -221,27 +254,35 @@ def recreated(at: Layout, ints: Any, reals: Any, attempt: int) -> float:
         ints[at.batch + best] = ints[at.batch + number]
         ints[at.batch + number] = job
         note(at, ints, job, attempt)
-        change += insert(at, ints, reals, job, gpu_eur, BLINKS)
-    return change
+        if draw(at, ints) < DARED:
+            change += dared(at, ints, reals, job)
+        if ints[at.option + job] < 0:
+            change += insert(at, ints, reals, job, gpu_eur, BLINKS)
+    return change + filled(at, ints, reals, attempt, FILLED)
 
 
-def filled_up(at: Layout, ints: Any, reals: Any) -> float:
-    """Nobody is postponed who has room; by how much the objective changes."""
+def filled(at: LoopLayout, ints: Any, reals: Any, attempt: int, tries: int) -> float:
+    """Insert up to ``tries`` postponed jobs that have room; return the change of the objective.
+
+    A plan may not postpone a job that has room. Without this step, the search descends to plans
+    that do, and their objective says nothing about the valid plans next to them.
+    """
     left, change = free_gpus(at, ints), 0.0
-    for job in range(at.jobs):
-        if left <= 0:
-            break
-        if ints[at.option + job] >= 0:
-            continue
+    position = ints[at.waiting] - 1
+    while left > 0 and position >= 0 and tries > 0:
+        job = ints[at.waits + position]
+        note(at, ints, job, attempt)
         more = insert(at, ints, reals, job, 0.0, 0.0)
         if ints[at.option + job] >= 0:
             left -= ints[at.amounts + ints[at.option + job] * at.resources]
             change += more
+        position -= 1
+        tries -= 1
     return change
 
 
-def improved(at: Layout, ints: Any, reals: Any, attempts: int, value: float) -> float:
-    """The best plan after so many attempts from the best one, of that objective; its objective."""
+def improved(at: LoopLayout, ints: Any, reals: Any, attempts: int, value: float) -> float:
+    """Return the best objective after ``attempts`` attempts from the best plan (``value``)."""
     value = priced(at, ints, reals, value)
     back_to_best(at, ints, reals)
     best, now, heat = value, value, abs(value)
@@ -251,7 +292,7 @@ def improved(at: Layout, ints: Any, reals: Any, attempts: int, value: float) -> 
     for job in range(at.jobs):
         ints[at.marked + job] = NONE
     for attempt in range(attempts):
-        # It cools to nothing.
+        # The temperature falls to zero.
         allowed = heat * (1.0 - attempt / attempts) * draw(at, ints) ** 4
         change = recreated(at, ints, reals, attempt)
         if now + change > now + allowed:
@@ -259,8 +300,8 @@ def improved(at: Layout, ints: Any, reals: Any, attempts: int, value: float) -> 
             continue
         now += change
         if now < best * (1.0 - 1e-9) - 1e-12:
-            now += filled_up(at, ints, reals)
+            now += filled(at, ints, reals, attempt, at.jobs)
             if now < best:
                 best = now
                 keep(at, ints)
-    return best
+    return enumerated(at, ints, reals, attempts * ENUMERATED, best)

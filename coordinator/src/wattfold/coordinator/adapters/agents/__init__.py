@@ -1,0 +1,1 @@
+"""Contact with the agents: links, commands and leases."""

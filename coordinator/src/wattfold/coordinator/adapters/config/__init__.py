@@ -1,0 +1,1 @@
+"""Configuration of the coordinator: file, flags, and the settings that they give."""

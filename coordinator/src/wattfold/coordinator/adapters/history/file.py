@@ -1,0 +1,266 @@
+"""The history file: one row for each ended job, and sums for each day, in SQLite.
+
+Triggers keep the sums (`usage`) equal to the rows, so a report never reads the rows. Words that
+repeat, such as users, are stored once. Nothing here is needed for safety: the journal is the truth,
+and the newest rows are built again from the state at each start. So `synchronous=NORMAL` is enough.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+from wattfold.coordinator.adapters.history.rows import COLUMNS, WORDS, EndedJob
+from wattfold.coordinator.adapters.journal.file import make_private, transaction
+
+NAME = "history.sqlite"
+SCHEMA_VERSION = 1
+WAIT_S = 5.0
+ASKED_MAX = 500
+"""Jobs per query of their attempts."""
+DROPPED_MAX = 20_000
+"""Rows per transaction that deletes old rows."""
+FAILED = ("failed", "lost", "timed-out")
+
+_TEXTS = frozenset({"job", "name", "node_list", "earlier"})
+_ROW_COLUMNS = ", ".join(
+    f"{name} {'TEXT' if name in _TEXTS else 'INTEGER'} NOT NULL" for name in COLUMNS
+)
+_FAILED_IN = ", ".join(f"'{state}'" for state in FAILED)
+
+
+ADDED = ("jobs", "failures", "core_ms", "energy_mj", "residual_ms", "capped_core_ms", "cap_mw_ms")
+"""Sums of the tables `usage` and `totals`."""
+TOTALS = ("user", "app", "queue")
+"""Kinds of the rows of `totals`, each by the column of this name."""
+_SUM_COLUMNS = ", ".join(
+    f"{name} {'REAL' if name == 'cap_mw_ms' else 'INTEGER'} NOT NULL" for name in ADDED
+)
+
+
+def _sums(row: str) -> tuple[str, ...]:
+    """Return the expressions of `ADDED` for a row."""
+    return (
+        "1",
+        f"(SELECT text IN ({_FAILED_IN}) FROM words WHERE id = {row}.state)",  # noqa: S608
+        f"{row}.core_ms",
+        f"{row}.energy_mj + {row}.idle_mj + {row}.gpu_mj",
+        f"{row}.residual_ms",
+        f"iif({row}.cap_mw, {row}.core_ms, 0)",
+        f"1.0 * {row}.cap_mw * {row}.core_ms",
+    )
+
+
+def _summed(row: str, sign: str) -> str:
+    """Return the statements that add a row to the sums, or subtract it."""
+    changed = ", ".join(f"{name} = {name} {sign} excluded.{name}" for name in ADDED)
+    keys = {"usage": [f"{row}.user, {row}.day, {row}.app, {row}.queue"]}
+    keys["totals"] = [f"'{kind}', {row}.day, {row}.{kind}" for kind in TOTALS]
+    return "".join(
+        f"INSERT INTO {table} SELECT {key}, {', '.join(_sums(row))} WHERE true "
+        f"ON CONFLICT DO UPDATE SET {changed};\n"
+        for table, found in keys.items()
+        for key in found
+    )
+
+
+_EMPTY_TOTALS = "".join(
+    f"DELETE FROM totals WHERE kind = '{kind}' AND day = old.day AND key = old.{kind} "  # noqa: S608
+    "AND jobs = 0;\n"
+    for kind in TOTALS
+)
+_TABLES = f"""
+CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
+CREATE TABLE IF NOT EXISTS words (id INTEGER PRIMARY KEY, text TEXT NOT NULL UNIQUE) STRICT;
+CREATE TABLE IF NOT EXISTS jobs (
+    series INTEGER NOT NULL, {_ROW_COLUMNS}, PRIMARY KEY (series, job)
+) STRICT;
+CREATE INDEX IF NOT EXISTS jobs_by_end ON jobs (end_ms);
+CREATE INDEX IF NOT EXISTS jobs_by_user ON jobs (user, end_ms);
+CREATE TABLE IF NOT EXISTS usage (
+    user INTEGER NOT NULL, day INTEGER NOT NULL, app INTEGER NOT NULL, queue INTEGER NOT NULL,
+    {_SUM_COLUMNS}, PRIMARY KEY (user, day, app, queue)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS totals (
+    kind TEXT NOT NULL, day INTEGER NOT NULL, key INTEGER NOT NULL,
+    {_SUM_COLUMNS}, PRIMARY KEY (kind, day, key)
+) STRICT, WITHOUT ROWID;
+"""
+_TRIGGERS = f"""
+CREATE TRIGGER IF NOT EXISTS job_added AFTER INSERT ON jobs BEGIN
+    {_summed("new", "+")}
+END;
+CREATE TRIGGER IF NOT EXISTS job_removed AFTER DELETE ON jobs BEGIN
+    {_summed("old", "-")}
+    DELETE FROM usage WHERE user = old.user AND day = old.day AND app = old.app
+        AND queue = old.queue AND jobs = 0;
+    {_EMPTY_TOTALS}
+END;
+"""  # noqa: S608 - constants
+
+
+class HistoryError(Exception):
+    """The history file cannot be read or written. The message names the file and the reason."""
+
+
+@contextmanager
+def _told(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except (OSError, sqlite3.Error) as error:
+        raise HistoryError(f"history {path}: {error}") from error
+
+
+class HistoryFile:
+    """Writer of the history of one journal, from any one thread at a time.
+
+    ``series`` identifies the journal: another journal in the same folder numbers its jobs anew.
+    """
+
+    def __init__(self, path: Path, series: str) -> None:
+        self._path = path
+        self._series_text = series
+        self._series = 0
+        self._db: sqlite3.Connection | None = None
+        self._words: dict[str, int] = {}
+
+    def known(self, jobs: Sequence[str]) -> dict[str, int]:
+        """Return the stored number of attempts of those of these jobs that have a row.
+
+        Raises HistoryError.
+        """
+        found: dict[str, int] = {}
+        with _told(self._path):
+            db = self._opened()
+            for start in range(0, len(jobs), ASKED_MAX):
+                part = jobs[start : start + ASKED_MAX]
+                marks = ", ".join("?" * len(part))
+                query = f"SELECT job, attempts FROM jobs WHERE series = ? AND job IN ({marks})"  # noqa: S608
+                found.update(db.execute(query, (self._series, *part)))
+        return found
+
+    def write(self, rows: Iterable[EndedJob], gone: Iterable[str] = ()) -> None:
+        """Store rows in one transaction, replacing rows of the same jobs; delete rows of ``gone``.
+
+        Raises HistoryError. Then nothing has changed.
+        """
+        rows = list(rows)
+        marks = ", ".join("?" * (len(COLUMNS) + 1))
+        try:
+            with _told(self._path):
+                db = self._opened()
+                keys = [(self._series, job) for job in (*gone, *(row.job for row in rows))]
+                with transaction(db):
+                    db.executemany("DELETE FROM jobs WHERE series = ? AND job = ?", keys)
+                    values = [self._values(db, row) for row in rows]
+                    db.executemany(f"INSERT INTO jobs VALUES ({marks})", values)  # noqa: S608
+        except HistoryError:
+            self.close()
+            raise
+
+    def drop_before(self, end_ms: int) -> int:
+        """Delete rows of jobs that ended before; at most `DROPPED_MAX`. Return their number.
+
+        Raises HistoryError.
+        """
+        query = "DELETE FROM jobs WHERE rowid IN (SELECT rowid FROM jobs WHERE end_ms < ? LIMIT ?)"
+        with _told(self._path):
+            db = self._opened()
+            with transaction(db):
+                return db.execute(query, (end_ms, DROPPED_MAX)).rowcount
+
+    def close(self) -> None:
+        """Close the file. The next call opens it again."""
+        if self._db is not None:
+            self._db.close()
+        self._db = None
+        self._words.clear()
+
+    def _opened(self) -> sqlite3.Connection:
+        if self._db is None:
+            make_private(self._path)
+            db = sqlite3.connect(
+                self._path, timeout=WAIT_S, isolation_level=None, check_same_thread=False
+            )
+            try:
+                self._prepare(db)
+            except BaseException:
+                db.close()
+                raise
+            self._db = db
+        return self._db
+
+    def _prepare(self, db: sqlite3.Connection) -> None:
+        db.execute("PRAGMA journal_mode=WAL")
+        db.execute("PRAGMA synchronous=NORMAL")
+        if (found := schema_of(db)) not in (None, str(SCHEMA_VERSION)):
+            raise sqlite3.DatabaseError(
+                f"it has schema {found}, but this version writes schema {SCHEMA_VERSION}; move the "
+                "file away, or start the version that wrote it"
+            )
+        db.executescript(_TABLES + _TRIGGERS)
+        put = "INSERT OR IGNORE INTO meta VALUES ('schema', ?)"
+        db.execute(put, (str(SCHEMA_VERSION),))
+        self._series = self._word(db, f"journal {self._series_text}")
+
+    def _values(self, db: sqlite3.Connection, row: EndedJob) -> tuple[object, ...]:
+        cells = ((name, getattr(row, name)) for name in COLUMNS)
+        return (
+            self._series,
+            *(self._word(db, cell) if name in WORDS else cell for name, cell in cells),
+        )
+
+    def _word(self, db: sqlite3.Connection, text: str) -> int:
+        number = self._words.get(text)
+        if number is None:
+            db.execute("INSERT OR IGNORE INTO words (text) VALUES (?)", (text,))
+            number = int(db.execute("SELECT id FROM words WHERE text = ?", (text,)).fetchone()[0])
+            self._words[text] = number
+        return number
+
+
+def schema_of(db: sqlite3.Connection) -> str | None:
+    """Return the stored schema; None = empty file. Raises sqlite3.Error."""
+    if not db.execute("SELECT count(*) FROM sqlite_master WHERE name = 'meta'").fetchone()[0]:
+        return None
+    row = db.execute("SELECT value FROM meta WHERE key = 'schema'").fetchone()
+    return row[0] if row else None
+
+
+@contextmanager
+def reading(path: Path) -> Iterator[sqlite3.Connection | None]:
+    """Open the file for queries; None if nothing was recorded yet. Raises HistoryError."""
+    if not path.exists():
+        yield None
+        return
+    with _told(path):
+        # Not read-only: SQLite needs to write files next to it to read the log of a killed writer.
+        uri = f"{path.absolute().as_uri()}?mode=rw"
+        with closing(sqlite3.connect(uri, uri=True, timeout=WAIT_S, isolation_level=None)) as db:
+            db.execute("PRAGMA query_only=ON")
+            db.execute("BEGIN")  # All queries of an answer see the same rows.
+            db.row_factory = sqlite3.Row
+            if schema_of(db) is None:
+                yield None
+            else:
+                yield db
+
+
+def sum_again(db: sqlite3.Connection) -> None:
+    """Build the sums of all rows again, as after rows were added without triggers."""
+    columns = ", ".join(f"sum({name})" for name in ADDED)
+    named = ", ".join(
+        f"{value} AS {name}" for name, value in zip(ADDED, _sums("jobs"), strict=True)
+    )
+    rows = f"SELECT user, day, app, queue, {named} FROM jobs"  # noqa: S608
+    db.execute("DELETE FROM usage")
+    db.execute("DELETE FROM totals")
+    key = "user, day, app, queue"
+    db.execute(f"INSERT INTO usage SELECT {key}, {columns} FROM ({rows}) GROUP BY {key}")  # noqa: S608
+    for kind in TOTALS:
+        db.execute(
+            f"INSERT INTO totals SELECT '{kind}', day, {kind}, {columns} FROM usage "  # noqa: S608
+            f"GROUP BY day, {kind}"
+        )

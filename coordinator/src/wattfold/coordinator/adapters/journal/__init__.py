@@ -1,0 +1,1 @@
+"""The journal: events on disk, checkpoints and replay."""

@@ -1,0 +1,1 @@
+"""Learning from measurements: profiles, epochs, residual work and core requests of programs."""

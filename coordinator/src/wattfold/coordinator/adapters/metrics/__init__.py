@@ -1,0 +1,1 @@
+"""Metrics for Prometheus: counted in the coordinator, rendered in the view process."""

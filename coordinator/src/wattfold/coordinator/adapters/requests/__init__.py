@@ -1,0 +1,1 @@
+"""Requests of people: checks, refusals and the resulting events."""

@@ -1,0 +1,125 @@
+"""Requests of users about their jobs: signals, and changes of the submission."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Awaitable, Callable
+from typing import Any, NoReturn
+
+import grpc
+
+from wattfold.contract.ids import JobId, NodeId
+from wattfold.contract.local_time import moment
+from wattfold.coordinator.adapters.asking import asker
+from wattfold.coordinator.adapters.clock import Clock
+from wattfold.coordinator.adapters.requests.field_checks import InvalidRequestError
+from wattfold.coordinator.adapters.requests.modifications import modification, seconds
+from wattfold.coordinator.adapters.requests.submissions import TimeLimits
+from wattfold.coordinator.adapters.service import Service
+from wattfold.coordinator.core.model import events as ev
+from wattfold.coordinator.core.model.job import PLACED_STATES, Job, JobSpec
+from wattfold.coordinator.core.state.state import State
+from wattfold.v1 import coordinator_pb2 as pb
+from wattfold.v1 import coordinator_pb2_grpc
+
+Signaller = Callable[[NodeId, JobId, int, int], Awaitable[str]]
+"""Signals an attempt of a job on a node. Returns why this failed, or an empty text."""
+
+
+class JobRequests(coordinator_pb2_grpc.CoordinatorServicer):
+    """The part of the coordinator's service for jobs in the hands of their users."""
+
+    _service: Service
+    _signal: Signaller | None
+    _limits: TimeLimits
+
+    @property
+    def _state(self) -> State:
+        return self._service.core.state
+
+    async def _job(self, job_id: str, context: Any) -> Job:
+        raise NotImplementedError
+
+    async def _request(self, event: ev.Event, context: Any) -> None:
+        raise NotImplementedError
+
+    async def ModifyJob(self, request: pb.ModifyJobRequest, context: Any) -> pb.ModifyJobResponse:
+        """Change values of the submission of a job that has not ended."""
+        job = await self._job(request.job_id, context)
+        clock, operator = self._service.clock, asker().operator
+        try:
+            event = modification(request, job, self._state, clock, self._limits, operator=operator)
+        except InvalidRequestError as error:
+            await _refuse(context, f"job {job.job_id} cannot be changed: {error}")
+        before = job.spec
+        await self._request(event, context)
+        return pb.ModifyJobResponse(changes=_changes(before, job.spec, clock))
+
+    async def SignalJob(self, request: pb.SignalJobRequest, context: Any) -> pb.SignalJobResponse:
+        """Send a signal to the processes of a job, on all of its nodes at once.
+
+        A launcher gets the signal alone, because it passes signals on to the other nodes.
+        """
+        job = await self._job(request.job_id, context)
+        if not 1 <= request.signal < signal.NSIG:
+            text = f"signal {request.signal} is outside 1..{signal.NSIG - 1}"
+            await _abort(context, grpc.StatusCode.INVALID_ARGUMENT, text)
+        addressed = list(job.ranks.values())[: 1 if job.spec.own_launcher else None]
+        alive = [rank.node_id for rank in addressed if rank.running]
+        refused = _signal_refusal(job, request.attempt, alive)
+        if refused:
+            await _refuse(context, f"job {job.job_id} cannot be signalled: {refused}")
+        if self._signal is None:
+            text = "the coordinator has no contact with agents yet"
+            await _abort(context, grpc.StatusCode.UNAVAILABLE, text)
+        send, attempt, number = self._signal, job.attempt, request.signal
+        reasons = await asyncio.gather(
+            *(send(node_id, job.job_id, attempt, number) for node_id in alive)
+        )
+        failed = [f"{n}: {reason}" for n, reason in zip(alive, reasons, strict=True) if reason]
+        reached = [n for n, reason in zip(alive, reasons, strict=True) if not reason]
+        if failed:
+            on = f"; it was signalled on {', '.join(reached)}" if reached else ""
+            await _refuse(context, f"job {job.job_id} was not signalled on {'; '.join(failed)}{on}")
+        return pb.SignalJobResponse(node_ids=reached)
+
+
+def _changes(before: JobSpec, after: JobSpec, clock: Clock) -> list[pb.JobChange]:
+    """Return the changed values as texts."""
+    texts = [
+        {
+            "name": spec.name,
+            "time limit": seconds(spec.limit_ns),
+            "estimate": seconds(spec.time_ns),
+            "priority": f"{spec.priority:g}",
+            "due": moment(clock.wall_s(spec.due_ns)) if spec.due_ns >= 0 else "none",
+            "size": f"{spec.size_min}-{spec.size_max}",
+        }
+        for spec in (before, after)
+    ]
+    return [
+        pb.JobChange(field=name, before=old, after=texts[1][name])
+        for name, old in texts[0].items()
+        if texts[1][name] != old
+    ]
+
+
+def _signal_refusal(job: Job, attempt: int, alive: list[NodeId]) -> str:
+    """Return why a job cannot be signalled, or an empty string."""
+    if attempt and attempt != job.attempt:
+        return f"it is at attempt {job.attempt}, not {attempt}"
+    if job.final:
+        return f"it has ended: it is {job.state.value}"
+    if job.state not in PLACED_STATES or not alive:
+        return f"it is {job.state.value} and has no process; wait until it runs, or cancel it"
+    return ""
+
+
+async def _refuse(context: Any, text: str) -> NoReturn:
+    await _abort(context, grpc.StatusCode.FAILED_PRECONDITION, text)
+
+
+async def _abort(context: Any, code: grpc.StatusCode, text: str) -> NoReturn:
+    await context.abort(code, text)
+    raise AssertionError("abort returned")

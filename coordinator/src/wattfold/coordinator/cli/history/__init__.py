@@ -1,0 +1,1 @@
+"""Commands about ended jobs: lists and reports from the history file."""

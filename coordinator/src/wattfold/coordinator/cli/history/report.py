@@ -1,0 +1,163 @@
+"""`report`: sums over the jobs that have ended, by user, application, queue or day."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from wattfold.contract.local_time import local
+from wattfold.contract.units import eur_text
+from wattfold.coordinator.cli.history.formats import (
+    CSV,
+    JSON,
+    chosen_format,
+    format_option,
+    print_csv,
+)
+from wattfold.coordinator.cli.shared import formatting as f
+from wattfold.coordinator.cli.shared.message_json import as_dict
+from wattfold.coordinator.cli.shared.session import Session, session_command
+from wattfold.coordinator.cli.shared.tables import (
+    Cell,
+    PlainTable,
+    Styled,
+    add_row,
+    left,
+    plain_table,
+    right,
+)
+from wattfold.coordinator.cli.site.audit import MOMENT
+from wattfold.v1 import coordinator_pb2 as pb
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+BY = ("user", "app", "queue", "day")
+_BAR_CELLS = 20
+_COLUMNS = tuple(field.name for field in pb.ReportRow.DESCRIPTOR.fields)
+
+
+@click.command()
+@click.option(
+    "--by",
+    type=click.Choice(BY),
+    default="user",
+    show_default=True,
+    help="Key of the rows: account, application, queue, or day of the end of the jobs.",
+)
+@click.option(
+    "--since",
+    type=MOMENT,
+    metavar="TIME",
+    help="First day: 7d for the day seven days ago, or a date such as 2026-11-22.",
+)
+@click.option("--until", type=MOMENT, metavar="TIME", help="Last day, in the same formats.")
+@click.option("--user", default="", metavar="ACCOUNT", help="Name of the only account to count.")
+@click.option(
+    "--price-per-kwh",
+    type=click.FloatRange(min=0, max=1000),
+    metavar="EUR",
+    help="Price of energy, for a column with the cost of each row. Default: no such column.",
+)
+@format_option
+@session_command
+def report(
+    session: Session,
+    by: str,
+    since: float | None,
+    until: float | None,
+    user: str,
+    price_per_kwh: float | None,
+    form: str,
+) -> None:
+    """Sum up ended jobs by user, application, queue or day.
+
+    Jobs count on the day of their end, by the calendar of the coordinator's host. Both days of a
+    period are included. FAILED counts jobs that failed, were lost or reached their time limit. KWH
+    contains the shares of idle energy and the energy of GPUs, and the bar compares it with the
+    largest row. CAP W is the mean cap weighted by core hours. RESIDUAL H is the CPU time outside of
+    the masks.
+
+    Operators see the jobs of all accounts, other users only their own.
+    """
+    form = chosen_format(session, form)
+    request = pb.GetReportRequest(
+        by=by,
+        first_day=_day(since) if since else 0,
+        last_day=_day(until) if until else 0,
+        user=user,
+    )
+    with session.connect() as client:
+        answer = client.report(request)
+    if form == JSON:
+        session.print_json(_priced(answer, price_per_kwh))
+    elif form == CSV:
+        columns = _COLUMNS if price_per_kwh is None else (*_COLUMNS, "eur")
+        print_csv(columns, _priced(answer, price_per_kwh)["rows"])
+    elif answer.rows:
+        session.print(_table(answer, by, price_per_kwh))
+        if answer.own_only:
+            click.echo("Only your own jobs are counted.")
+    else:
+        whose = "of yours " if answer.own_only else ""
+        click.echo(f"No matching jobs {whose}have ended.")
+
+
+def _day(time_s: float) -> int:
+    return int(f"{local(time_s):%Y%m%d}")
+
+
+def _priced(
+    answer: pb.GetReportResponse, price: float | None
+) -> dict[str, list[dict[str, object]]]:
+    """Return the answer as plain data, with the cost of each row if there is a price."""
+    document = as_dict(answer)
+    if price is not None:
+        for row in [*document["rows"], document["total"]]:
+            if row is not None:
+                row["eur"] = row["energy_kwh"] * price
+        document["price_per_kwh"] = price
+    return document
+
+
+def _table(answer: pb.GetReportResponse, by: str, price: float | None) -> PlainTable:
+    table = plain_table(
+        left(by.upper()),
+        right("JOBS"),
+        right("FAILED"),
+        right("CORE H"),
+        right("KWH"),
+        left(""),
+        *([] if price is None else [right("EUR")]),
+        right("CAP W"),
+        right("RESIDUAL H"),
+    )
+    most = max(row.energy_kwh for row in answer.rows)
+    for row in answer.rows:
+        _add(table, row, row.key or "(none)", _bar(row.energy_kwh, most), price)
+    _add(table, answer.total, Styled("total", "bold"), "", price)
+    return table
+
+
+def _bar(energy_kwh: float, most_kwh: float) -> Text | str:
+    if not most_kwh:
+        return ""
+    from wattfold.coordinator.cli.shared.power_bar import power_bar
+
+    return power_bar(round(energy_kwh * 1e9), round(most_kwh * 1e9), _BAR_CELLS, "green")
+
+
+def _add(table: PlainTable, row: pb.ReportRow, key: Cell, bar: Cell, price: float | None) -> None:
+    add_row(
+        table,
+        key,
+        str(row.jobs),
+        str(row.failures),
+        f"{row.core_h:.1f}",
+        f"{row.energy_kwh:.3f}",
+        bar,
+        *([] if price is None else [eur_text(row.energy_kwh * price)]),
+        f"{row.mean_cap_w:.1f}" if row.mean_cap_w else f.NONE,
+        f"{row.residual_h:.2f}",
+    )

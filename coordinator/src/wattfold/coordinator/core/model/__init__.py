@@ -1,0 +1,1 @@
+"""Values of the core: nodes, jobs, plans, events and actions."""

@@ -1,0 +1,38 @@
+"""Events about the configuration of the site, at the start and after a reload."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from wattfold.contract.ids import NodeId
+from wattfold.coordinator.core.model.queue import Queue
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PolicyChanged:
+    """The coordinator plans with another policy, or with other settings of it, from now on."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeRegistered:
+    """The configuration names a node, with features in addition to those that its agent reports."""
+
+    node_id: NodeId
+    address: str
+    features: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeRetired:
+    """The configuration no longer names a node."""
+
+    node_id: NodeId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueuesConfigured:
+    """The configuration defines these queues and no others."""
+
+    queues: tuple[Queue, ...]

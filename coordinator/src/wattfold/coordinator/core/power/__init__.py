@@ -1,0 +1,1 @@
+"""The ledger of committed power, and the caps that follow from it."""

@@ -1,0 +1,1 @@
+"""Search for starts in queue order: EASY, PBS and conservative backfilling."""

@@ -1,0 +1,505 @@
+"""FCFS and EASY if counting is not exact: shared or heterogeneous nodes, blocked cores, own caps.
+
+Jobs start in order of priority and submission. For the first job that does not fit, the earliest
+time at which it will fit by the estimates of the running jobs is reserved (the *shadow* time).
+Later jobs may start first if they end by then, or take only resources that the first job leaves
+over (Lifka 1995; Mu'alem and Feitelson 2001). Fitting is exact, per node and in watts.
+
+A search examines all nodes and jobs once. It tries one of several identical jobs: a job that does
+not fit now does not fit later in the same round.
+
+Reserved nodes are available before their window begins, for jobs that are expected to end in time.
+Jobs that name a reservation form a separate queue with its own head. A job that waits for its
+window blocks no other job.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from heapq import heapify, heappop, heappush
+from itertools import count, groupby
+
+from wattfold.contract.cpuset import CpuSet
+from wattfold.contract.ids import NodeId
+from wattfold.coordinator.core.model.amounts import Amounts
+from wattfold.coordinator.core.model.job import Share, SizeUnit
+from wattfold.coordinator.core.model.job_units import least_uw, size_text, units_within
+from wattfold.coordinator.core.model.levels import Levels
+from wattfold.coordinator.core.model.plan import JobView, NodeView
+from wattfold.coordinator.core.model.reservation import Windows
+from wattfold.coordinator.core.model.spread import Spread
+from wattfold.coordinator.core.power.charge import cores_uw
+from wattfold.coordinator.policies.port import Decision, NamedJobs, Reason, Site
+from wattfold.coordinator.policies.resources.estimates import duration_ns
+from wattfold.coordinator.policies.resources.requests import yielding
+from wattfold.coordinator.policies.resources.room import Room, largest_size, takes_whole_nodes
+from wattfold.coordinator.policies.resources.stock import could_hold
+
+_Caps = tuple[int, Levels]
+_Right = tuple[int, str, str, str] | None
+_Counted = tuple[SizeUnit, int, Spread]
+_Filters = tuple[tuple[str, ...], tuple[NodeId, ...]]
+_Asked = tuple[_Counted, bool, int, _Caps, Amounts, _Filters, _Right]
+Shape = int
+"""Number of a job shape: all properties that decide where a job fits. Equal jobs share a shape."""
+FIRST = "first in the queue"
+BEHIND = "behind the first in the queue"
+BLOCKED = "its cores are still held by ending jobs or by processes of another journal"
+
+STARTS_MAX = 16
+"""Maximum number of waiting jobs with an expected start."""
+REMEMBERED = 4096
+"""Number of shapes at which the cached data of shapes are dropped."""
+LOOKS_MAX = 64
+"""Maximum number of tries in the search for these starts, beyond the start of the first job."""
+
+
+def never(asked: str) -> str:
+    """Return the reason of a job that can never start."""
+    return f"requests {asked} at full power, more than the machine or its budget has"
+
+
+def size_of(view: JobView, site: Site, size_choice: str, cap_uw: int) -> int:
+    """Return the size that a job gets at a level, or 0 if no size is possible.
+
+    With ``size_choice`` "max" this is the largest size within the machine and its budget, otherwise
+    the minimum size.
+    """
+    most, least = largest_size(view.spec, site.nodes), view.spec.min_size
+    size = least if size_choice == "min" else min(view.max_size, most)
+    if not least <= size <= most:
+        return 0
+    while size > least and not _fed(view, site, size, cap_uw):
+        size -= 1
+    return size
+
+
+def _fed(view: JobView, site: Site, size: int, cap_uw: int) -> bool:
+    """Return whether the whole budget suffices for this size on the most efficient nodes."""
+
+    def takes_uw(node: NodeView, cores: int) -> int:
+        gpus = view.spec.amounts_on(cores).gpus
+        return cores_uw(node.spec, cores, cap_uw, view.spec.levels, node.dram_cap_uw, gpus)
+
+    if view.spec.unit is SizeUnit.NODES:
+        each = sorted(takes_uw(node, len(node.spec.cpus)) for node in site.nodes)
+        return sum(each[:size]) <= site.spendable_uw
+    if view.spec.unit is SizeUnit.UNITS:
+        nodes = [node for node in site.nodes if could_hold(node, view.spec)]
+        holds = [units_within(view.spec, node.spec.capacity) for node in nodes]
+        least = least_uw(view.spec, size, holds, lambda at, cores: takes_uw(nodes[at], cores))
+        return least is not None and least <= site.spendable_uw
+    large = [node for node in site.nodes if len(node.spec.cpus) >= size]
+    return min(takes_uw(node, size) for node in large) <= site.spendable_uw
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EasySettings:
+    """Settings of the policy, as in `easy`."""
+
+    size: str
+    cap_uw: int | None
+    backfill: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _RunningJob:
+    """Resources of a running job, with its expected end and the earliest possible end from now."""
+
+    job: int
+    view: JobView
+    due_ns: int
+    ends_ns: int
+    shares: tuple[Share, ...]
+    power_uw: int
+    alone: bool
+
+
+_Moment = tuple[int, int, _RunningJob | None]
+"""Time of an end, a number that orders equal times, and the job that ends then."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidate:
+    """A job of the queue, at the size and level that it will get."""
+
+    job: int
+    view: JobView
+    size: int
+    cap_uw: int
+    takes_ns: int
+    """Assumed run time for the search (`Room.takes_ns`)."""
+    shape: Shape
+
+    def place(self, room: Room) -> tuple[Share, ...] | None:
+        """Return the cores on which it fits, or None."""
+        return room.find_fed(self.view.spec, self.size, self.cap_uw, self.takes_ns)
+
+    def kept(self, room: Room) -> str:
+        """Return which reservation withholds nodes from it; empty if none does."""
+        return room.kept(self.view.spec, self.size, self.cap_uw, self.takes_ns)
+
+
+@dataclass(frozen=True, slots=True)
+class SearchCache:
+    """Cached results for jobs and shapes. They are valid while the site is unchanged."""
+
+    sizes: dict[tuple[object, ...], int] = field(default_factory=dict)
+    shapes: dict[_Asked, Shape] = field(default_factory=dict)
+    startable: dict[Shape, bool] = field(default_factory=dict)
+    candidates: dict[int, Candidate] = field(default_factory=dict)
+    """Candidates of the last round."""
+
+    @property
+    def full(self) -> bool:
+        """Whether the cache must be dropped."""
+        return len(self.shapes) >= REMEMBERED
+
+
+class EasySearch:
+    """State of one round: remaining resources, decisions and reasons so far.
+
+    ``running`` and ``waiting`` are ordered; ``waiting`` in queue order.
+    """
+
+    def __init__(
+        self,
+        *,
+        jobs: NamedJobs,
+        site: Site,
+        running: Sequence[int],
+        waiting: Sequence[int],
+        settings: EasySettings,
+        now_ns: int,
+        known: SearchCache | None = None,
+    ) -> None:
+        """Start a round. ``known`` comes from earlier rounds on the same site and is extended."""
+        self.reasons: list[Reason] = []
+        self._site, self._settings, self._now_ns = site, settings, now_ns
+        self._cap_uw = settings.cap_uw or max(node.spec.kind.most_uw for node in site.nodes)
+        self._kinds = [node.spec.kind for node in site.nodes]
+        self.preemptions: list[tuple[int, int]] = []
+        """Running jobs to preempt, each with the preempting job."""
+        self._preempted = {queue.name: queue.preempts for queue in site.queues}
+        self._windows = Windows(site.reservations)
+        self._room = Room(site.nodes, site.spendable_uw, self._windows, now_ns)
+        self._running: list[_RunningJob] = []
+        self._decisions: list[Decision] = []
+        self._known = known if known is not None else SearchCache()
+        self._nowhere: set[Shape] = set()
+        for job in running:
+            view = jobs.view(job)
+            assert view.current is not None
+            began_ns = view.started_ns if view.started_ns >= 0 else now_ns
+            current = view.current
+            self._book(job, view, current.shares, current.size, current.cap_uw, began_ns)
+        self._waiting = [self._candidate(job, jobs.view(job)) for job in waiting]
+        self._known.candidates.clear()
+        self._known.candidates.update((one.job, one) for one in self._waiting)
+        self._waits = {one.view.job_id for one in self._waiting}
+
+    @cached_property
+    def _empty(self) -> Room:
+        """All resources that will ever be available.
+
+        They include the resources of unreachable nodes and reserved nodes, so such nodes are no
+        reason for "never".
+        """
+        return Room(self._site.nodes, self._site.most_uw)
+
+    def decide(self) -> Sequence[Decision]:
+        """Return the starting jobs, in order."""
+        queues: dict[str, list[Candidate]] = {}
+        for one in self._waiting:
+            if self._may_start(one):
+                queues.setdefault(one.view.spec.reservation, []).append(one)
+        # Jobs of a reservation go first: its nodes are reserved for them.
+        for name in sorted(queues, reverse=True):
+            queue = queues[name]
+            while queue and self._start(queue[0]):
+                queue.pop(0)
+            if queue:
+                self._reserve_and_backfill(queue[0], queue[1:])
+        return self._decisions
+
+    def _candidate(self, job: int, view: JobView) -> Candidate:
+        """Return the candidate of a job: the last round's candidate if the job is unchanged."""
+        before = self._known.candidates.get(job)
+        return before if before is not None and before.view is view else self._sized(job, view)
+
+    def _sized(self, job: int, view: JobView) -> Candidate:
+        cap_uw, spec = self._level_uw(view), view.spec
+        asked = spec.unit_amounts, spec.node_filters, spec.levels, spec.unit_cores, spec.spread
+        key = spec.unit, spec.min_size, view.max_size, cap_uw, *asked
+        sizes, shapes = self._known.sizes, self._known.shapes
+        if key not in sizes:
+            sizes[key] = size_of(view, self._site, self._settings.size, cap_uw)
+        size = sizes[key]
+        takes_ns = self._room.takes_ns(view, max(size, 1), cap_uw)
+        right = (takes_ns, spec.reservation, spec.queue, spec.user) if takes_ns else None
+        counted = spec.unit, spec.unit_cores, spec.spread
+        caps, amounts = (cap_uw, spec.levels), spec.unit_amounts
+        place = counted, spec.exclusive, size, caps, amounts, spec.node_filters, right
+        return Candidate(
+            job=job,
+            view=view,
+            size=size,
+            cap_uw=cap_uw,
+            takes_ns=takes_ns,
+            shape=shapes.setdefault(place, len(shapes)),
+        )
+
+    def _level_uw(self, view: JobView) -> int:
+        """Return the level of a job."""
+        return view.spec.cap_uw or self._cap_uw
+
+    def _may_start(self, candidate: Candidate) -> bool:
+        """Return whether it could start on an empty machine; if not, store the reason."""
+        if candidate.view.yields_to in self._waits:
+            self._wait(candidate, yielding(candidate.view))
+            return False
+        if (
+            candidate.view.job_id in self._site.clearing
+            and candidate.size
+            and self._fits_unblocked(candidate)
+        ):
+            return True  # The blocked resources are reserved for this job.
+        if candidate.view.spec.reservation:
+            return self._may_start_inside(candidate)
+        startable = self._known.startable
+        if candidate.shape not in startable:
+            startable[candidate.shape] = (
+                candidate.size > 0 and candidate.place(self._empty) is not None
+            )
+        if startable[candidate.shape]:
+            return True
+        spec = candidate.view.spec
+        blocked = any(node.blocked for node in self._site.nodes)
+        if candidate.size and blocked and self._fits_unblocked(candidate):
+            self._wait(candidate, BLOCKED)
+        else:
+            reason = never(size_text(spec, spec.size_min))
+            self.reasons.append(Reason(candidate.job, reason, never=True))
+        return False
+
+    def _may_start_inside(self, candidate: Candidate) -> bool:
+        """Return the same for a job that names a reservation, which must have begun."""
+        own = self._windows.own(candidate.view.spec)
+        if own is None or candidate.size == 0:
+            told = self._windows.why(candidate.view.spec, (), self._now_ns, self._now_ns)
+            asked = size_text(candidate.view.spec, candidate.view.spec.size_min)
+            self.reasons.append(Reason(candidate.job, told or never(asked), never=True))
+            return False
+        if told := self._windows.why(
+            candidate.view.spec, (), self._now_ns, self._now_ns + candidate.takes_ns
+        ):
+            self._wait(candidate, told, own.start_ns if own.start_ns > self._now_ns else 0)
+            return False
+        return True
+
+    def _fits_unblocked(self, candidate: Candidate) -> bool:
+        nodes = [replace(node, blocked=CpuSet()) for node in self._site.nodes]
+        return candidate.place(Room(nodes, self._empty.power_uw)) is not None
+
+    def _book(
+        self,
+        job: int,
+        view: JobView,
+        shares: tuple[Share, ...],
+        size: int,
+        cap_uw: int,
+        began_ns: int,
+    ) -> None:
+        """Take the resources of a job and store when it returns them."""
+        levels = view.current.levels if view.current else view.spec.levels
+        power_uw = self._room.power_of(shares, cap_uw, levels)
+        alone = takes_whole_nodes(view.spec)
+        self._room.take(shares, power_uw, alone)
+        due_ns = began_ns + self._duration_ns(view, shares, size, cap_uw)
+        self._running.append(
+            _RunningJob(
+                job=job,
+                view=view,
+                due_ns=due_ns,
+                ends_ns=max(due_ns, self._now_ns),
+                shares=shares,
+                power_uw=power_uw,
+                alone=alone,
+            )
+        )
+
+    def _duration_ns(self, view: JobView, shares: Iterable[Share], size: int, cap_uw: int) -> int:
+        kinds = self._room.kinds_under(shares) or self._kinds[:1]
+        return duration_ns(view, kinds, size, cap_uw)
+
+    def _start(self, candidate: Candidate) -> bool:
+        shares = candidate.place(self._room)
+        if shares is None:
+            return False
+        cap_uw = self._room.held_uw(shares, candidate.cap_uw)
+        self._book(candidate.job, candidate.view, shares, candidate.size, cap_uw, self._now_ns)
+        self._decisions.append((candidate.job, candidate.size, candidate.cap_uw))
+        return True
+
+    def _reserve_and_backfill(self, head: Candidate, later: Sequence[Candidate]) -> None:
+        cleared = self._cleared(head)
+        shadow_ns, future = (self._now_ns, cleared) if cleared else self._shadow(head)
+        if cleared is None:
+            self._wait(head, head.kept(self._room) or FIRST, shadow_ns)
+        left = [
+            one
+            for one in later
+            if not (self._settings.backfill and self._backfill(one, head, shadow_ns, future))
+        ]
+        starts = {} if cleared else self._starts(head, shadow_ns, left)
+        for one in left:
+            self._wait(one, one.kept(self._room) or BEHIND, starts.get(one.job, 0))
+
+    def _cleared(self, head: Candidate) -> Room | None:
+        """Return the free resources after all jobs preempted for the head have ended.
+
+        Return None if the head would not fit then. Store the reason of the head otherwise. While
+        preempted jobs are still ending, no further jobs are preempted.
+        """
+        if head.view.job_id in self._site.clearing:
+            victims: list[_RunningJob] = []
+            room = self._unblocked()
+            told = "starts when the jobs preempted for it have ended"
+        else:
+            victims = self._victims(head)
+            if not victims:
+                return None
+            room = self._room.copy()
+            for entry in victims:
+                room.give_back(entry.shares, entry.power_uw, entry.alone)
+            names = ", ".join(entry.view.job_id for entry in victims)
+            told = f"starts when these jobs, preempted for it, have ended: {names}"
+        if head.place(room) is None:
+            return None
+        self.preemptions += [(entry.job, head.job) for entry in victims]
+        self._wait(head, told)
+        return room
+
+    def _victims(self, head: Candidate) -> list[_RunningJob]:
+        """Return the youngest running jobs whose preemption would let the head start now."""
+        queues = self._preempted.get(head.view.spec.queue, ())
+        doomed = {job for job, _ in self.preemptions}
+        able = [
+            entry
+            for entry in self._running
+            if entry.view.preemptable and entry.view.spec.queue in queues
+            if entry.job not in doomed
+        ]
+        able.sort(key=lambda e: (e.view.started_ns < 0, e.view.started_ns, e.job), reverse=True)
+        room, chosen = self._room.copy(), list[_RunningJob]()
+        for entry in able:
+            room.give_back(entry.shares, entry.power_uw, entry.alone)
+            chosen.append(entry)
+            if head.place(room) is not None:
+                break
+        else:
+            return []
+        for entry in reversed(chosen[:-1]):
+            room.take(entry.shares, entry.power_uw, entry.alone)
+            if head.place(room) is None:
+                room.give_back(entry.shares, entry.power_uw, entry.alone)
+            else:
+                chosen.remove(entry)
+        return chosen
+
+    def _unblocked(self) -> Room:
+        """Return the free resources after all ending jobs have ended."""
+        nodes = [
+            replace(node, blocked=CpuSet(), blocked_bytes=0, blocked_gpus=())
+            for node in self._site.nodes
+        ]
+        room = Room(nodes, self._site.most_uw, self._windows, self._now_ns)
+        for entry in self._running:
+            room.take(entry.shares, entry.power_uw, entry.alone)
+        return room
+
+    def _shadow(self, head: Candidate) -> tuple[int, Room]:
+        """Return when the head of the queue will fit, and the free resources then; 0 = unknown."""
+        future = self._room.copy()
+        ordered = sorted(self._running, key=lambda e: e.ends_ns)
+        ends = {ns: list(entries) for ns, entries in groupby(ordered, key=lambda e: e.ends_ns)}
+        overs = {one.end_ns for one in self._windows.reservations if one.end_ns > self._now_ns}
+        for time_ns in sorted(overs.union(ends)):
+            for entry in ends.get(time_ns, ()):
+                future.give_back(entry.shares, entry.power_uw, entry.alone)
+            future.at_ns = time_ns
+            if head.place(future) is not None:
+                return time_ns, future
+        future.at_ns = self._now_ns
+        return 0, future
+
+    def _starts(self, head: Candidate, shadow_ns: int, left: Sequence[Candidate]) -> dict[int, int]:
+        """Return the expected starts behind the head by the estimates, if the search is cheap.
+
+        No job starts before the jobs ahead of it, so backfilling may start a job earlier.
+        """
+        found: dict[int, int] = {}
+        if not shadow_ns or not left:
+            return found
+        future, numbers, looks = self._room.copy(), count(), 0
+        ends = [(entry.ends_ns, next(numbers), entry) for entry in self._running]
+        overs = [one.end_ns for one in self._windows.reservations if one.end_ns > self._now_ns]
+        moments: list[_Moment] = [*ends, *((time_ns, next(numbers), None) for time_ns in overs)]
+        heapify(moments)
+        _pass(moments, shadow_ns, future)
+        for one in (head, *left[: STARTS_MAX - 1]):
+            while (shares := one.place(future)) is None:
+                looks += 1
+                if looks > LOOKS_MAX or not moments:
+                    return found
+                _pass(moments, moments[0][0], future)
+            found[one.job] = future.at_ns
+            takes_ns = self._duration_ns(one.view, shares, one.size, one.cap_uw)
+            power_uw = future.power_of(shares, one.cap_uw, one.view.spec.levels)
+            alone = takes_whole_nodes(one.view.spec)
+            future.take(shares, power_uw, alone)
+            begun = _RunningJob(
+                job=one.job,
+                view=one.view,
+                due_ns=future.at_ns + takes_ns,
+                ends_ns=future.at_ns + takes_ns,
+                shares=shares,
+                power_uw=power_uw,
+                alone=alone,
+            )
+            heappush(moments, (begun.ends_ns, next(numbers), begun))
+        return found
+
+    def _backfill(
+        self, candidate: Candidate, head: Candidate, shadow_ns: int, future: Room
+    ) -> bool:
+        """Start a later job if it ends before the head starts, or leaves enough for the head."""
+        shares = None if candidate.shape in self._nowhere else candidate.place(self._room)
+        if shares is None:
+            self._nowhere.add(candidate.shape)
+            return False
+        takes_ns = self._duration_ns(candidate.view, shares, candidate.size, candidate.cap_uw)
+        if self._now_ns + takes_ns <= shadow_ns:
+            return self._start(candidate)
+        power_uw = future.power_of(shares, candidate.cap_uw, candidate.view.spec.levels)
+        alone = takes_whole_nodes(candidate.view.spec)
+        beside = future.copy()
+        beside.take(shares, power_uw, alone)
+        if head.place(beside) is None:
+            return False
+        future.take(shares, power_uw, alone)
+        return self._start(candidate)
+
+    def _wait(self, candidate: Candidate, reason: str, start_ns: int = 0) -> None:
+        self.reasons.append(Reason(candidate.job, reason, start_ns=start_ns))
+
+
+def _pass(moments: list[_Moment], time_ns: int, future: Room) -> None:
+    """Advance the free resources to a time, releasing jobs that have ended by then."""
+    while moments and moments[0][0] <= time_ns:
+        entry = heappop(moments)[2]
+        if entry is not None:
+            future.give_back(entry.shares, entry.power_uw, entry.alone)
+    future.at_ns = max(future.at_ns, time_ns)

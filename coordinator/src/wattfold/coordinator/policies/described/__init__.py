@@ -1,1 +1,0 @@
-"""Descriptions of the policies whose algorithms are in files of their own."""

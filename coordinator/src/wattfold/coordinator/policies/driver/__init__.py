@@ -1,0 +1,1 @@
+"""Driver of schedulers from snapshots: rounds, sizes, placement, protection against starvation."""

@@ -1,0 +1,1 @@
+"""Equipartition (Kale et al., CCGrid 2002): equal shares of nodes and power."""

@@ -1,0 +1,1 @@
+"""Policies in queue order: FIFO, EASY, PBS and conservative backfilling."""

@@ -1,0 +1,140 @@
+"""PBS Professional's job orders with backfilling: baselines of the constraint programming papers.
+
+T. Bridi, M. Lombardi, A. Bartolini, L. Benini, M. Milano: A CP Scheduler for High-Performance
+Computers, with the baselines PBSFifo and PBSWalltime. Jobs are considered in order of submission
+(``fifo``) or of requested time, shortest first (``walltime``). The first ``depth`` blocked jobs get
+reserved resources, each as early as the running jobs and the earlier reservations permit. Later
+jobs start if they do not delay these reservations. "Backfilling over the first N jobs" has two
+possible readings:
+
+- ``reserve``: the first N blocked jobs get reserved resources, and all other jobs may be
+  backfilled;
+- ``look``: no job behind the first N waiting jobs is considered.
+
+Priorities precede either order. Starts are not promised: every round makes new reservations, so a
+job may start later than expected. Jobs run at the maximum level, and no job is preempted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import cast
+
+from wattfold.contract.ids import NodeId
+from wattfold.contract.units import NS_PER_S
+from wattfold.coordinator.core.model.plan import JobView, Plan, Policy, Snapshot
+from wattfold.coordinator.policies.backfill.easy import EasyScheduler, Queue
+from wattfold.coordinator.policies.backfill.easy_search import EasySettings
+from wattfold.coordinator.policies.backfill.pbs_search import PbsKnown, PbsSearch
+from wattfold.coordinator.policies.driver.in_turn import InTurn
+from wattfold.coordinator.policies.driver.rounds import planned
+from wattfold.coordinator.policies.port import (
+    Decision,
+    NamedJobs,
+    NamedScheduler,
+    Scheduled,
+    Site,
+)
+from wattfold.coordinator.policies.resources.estimates import DEFAULT_TIME_S
+from wattfold.coordinator.solvers.lists.orders import FIFO_DEPTH, WALLTIME_DEPTH
+
+DEPTHS = {"fifo": FIFO_DEPTH, "walltime": WALLTIME_DEPTH}
+"""Depth of each order in the paper."""
+
+
+class PbsScheduler(EasyScheduler):
+    """A scheduler of this policy; it examines every node in each round."""
+
+    def __init__(self, settings: Pbs, search: type[PbsSearch] = PbsSearch) -> None:
+        super().__init__(size=settings.size, kills_at_limit=False)
+        self._settings, self._searching = settings, search
+        # In order of submission, narrow jobs do not overtake a wide job forever.
+        self.patience = settings.patience if settings.order == "walltime" else 0.0
+        self._kept: PbsSearch | None = None
+        self._known = PbsKnown()
+
+    def site(self, site: Site) -> None:
+        """Set nodes and power from now on."""
+        if site != self._site or site.nodes != self._site.nodes:
+            self._known = PbsKnown()
+        super().site(site)
+
+    @property
+    def name(self) -> str:
+        """Name of the policy."""
+        return self._settings.name
+
+    def nodes(self, job: int) -> Sequence[NodeId]:
+        """Return the nodes chosen for a starting job."""
+        return self._kept.among.get(job, ()) if self._kept is not None else ()
+
+    def _counted(self, now_ns: int) -> Queue | None:  # noqa: ARG002
+        """Return None, because the policy searches node by node."""
+        return None
+
+    def _place(self, job: int) -> tuple[float, int, int]:
+        place = super()._place(job)
+        if self._settings.order == "fifo":
+            return place
+        view = cast("NamedJobs", self._jobs).view(job)
+        priority, submitted_ns, _ = place
+        return priority, walltime_ns(view), submitted_ns
+
+    def _searched(self, now_ns: int) -> Sequence[Decision]:
+        settings = self._settings
+        waits = [job for job in self._asks if job not in self._running]
+        if self._known.full:
+            self._known = PbsKnown()
+        self._kept = self._search = self._searching(
+            depth=settings.depth or DEPTHS[settings.order],
+            looks_on=settings.reading == "reserve",
+            known=self._known,
+            jobs=cast("NamedJobs", self._jobs),
+            site=self._site,
+            running=sorted(self._running),
+            waiting=sorted(waits, key=lambda job: (self._place(job), job)),
+            settings=EasySettings(size=self.size, cap_uw=None, backfill=True),
+            now_ns=now_ns,
+        )
+        decisions = self._kept.decide()
+        self._running.update(job for job, _, _ in decisions)
+        self._told_all = False
+        return decisions
+
+
+def walltime_ns(view: JobView) -> int:
+    """Return the time that orders a job: a prediction, the user's estimate, or its time limit."""
+    spec = view.spec
+    known_ns = view.planned_ns or spec.time_ns or spec.limit_ns or round(DEFAULT_TIME_S * NS_PER_S)
+    return min(known_ns, spec.limit_ns) if spec.limit_ns else known_ns
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pbs(Scheduled):
+    """Settings of the policy. A ``depth`` of 0 selects the depth of the paper (`DEPTHS`)."""
+
+    order: str = "fifo"
+    reading: str = "reserve"
+    depth: int = 0
+    size: str = "max"
+    patience: float = 0.0
+    """Patience in multiples of the estimate (`held_nodes`); 0 = no nodes are held, as published."""
+
+    @property
+    def name(self) -> str:
+        """``pbs-fifo`` or ``pbs-walltime``."""
+        return f"pbs-{self.order}"
+
+    def fallback(self) -> Policy | None:
+        """Return the order of submission, with fewer reservations, for walltime; else `InTurn`."""
+        return Pbs(reading=self.reading, size=self.size) if self.order == "walltime" else InTurn()
+
+    def scheduler(self) -> NamedScheduler:
+        """Return a scheduler with these settings."""
+        return PbsScheduler(self)
+
+    def propose(self, snapshot: Snapshot, now_ns: int, deadline_s: float) -> Plan:
+        """Keep running jobs and start jobs that do not delay the reservations of blocked jobs."""
+        del deadline_s
+        return planned(self, snapshot, now_ns)

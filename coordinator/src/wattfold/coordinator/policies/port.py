@@ -1,0 +1,348 @@
+"""Interface of all policies: a scheduler that is notified of changes and decides on request.
+
+Two drivers use it. A pool of identical nodes (`simulator.engine`) calls it directly, with counted
+nodes. The service (`driver.rounds`) names every node and core, reports the differences between two
+planning rounds, and maps decisions to nodes. The driver numbers the jobs. A scheduler reads the
+details of a job from the driver (`JobInformation`), so no data are copied for decisions that do not
+need them.
+
+A scheduler may cache results. A new scheduler that receives the current state decides as a
+scheduler that received every change. State that violates this rule is documented where it is
+stored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol, runtime_checkable
+
+from wattfold.contract.ids import JobId, NodeId
+from wattfold.coordinator.core.model.job import Assignment
+from wattfold.coordinator.core.model.node import NodeKind
+from wattfold.coordinator.core.model.plan import JobView, NodeView, Policy
+from wattfold.coordinator.core.model.promise import Promise
+from wattfold.coordinator.core.model.queue import NO_WAITS, Queue, Waits
+from wattfold.coordinator.core.model.reservation import Reservation
+from wattfold.coordinator.core.model.spread import Spread
+from wattfold.coordinator.models.dram_model import DramModel
+from wattfold.coordinator.models.gpu_curve import GpuCurve
+from wattfold.coordinator.models.pass_model import PassProfile, SizeUnit
+from wattfold.coordinator.policies.resources.room import Room
+
+Decision = tuple[int, int, int]
+"""Number of a job, its size, and its package cap per node in microwatts.
+
+In simulations size 0 preempts a running job: the driver ends it, reports its end, and submits it to
+the queue again. The service has no such decision.
+"""
+
+
+FOR_NOBODY = -1
+"""Placeholder for the preempting job when a job is preempted without one."""
+
+
+class SizeRequest(NamedTuple):
+    """Request of a job, as far as every policy needs it. ``unit`` is the unit of the sizes."""
+
+    least: int
+    greatest: int
+    priority: float
+    submitted_ns: int
+    cap_uw: int = 0
+    """Required level; 0 = the policy chooses it."""
+    whole: bool = True
+    """Whether its sizes count nodes that it does not share, and it requests no other resource."""
+    unit: SizeUnit = SizeUnit.NODES
+    exclusive: bool = False
+    """Whether no other job may share its node."""
+    requests: bool = False
+    """Whether it requests any node resource or feature besides cores."""
+    resizable: bool = False
+    """Whether its size may change while it runs. For whole nodes the driver decides this."""
+    promise: Promise | None = None
+    """Planned start that was promised to the job."""
+    resize_s: float = 0.0
+    """Fixed cost of each resize of the job, in seconds: a restart, or the migration of objects."""
+    due_ns: int = -1
+    """Due date; -1 = none."""
+    dram_uw: int = 0
+    """Required DRAM level; 0 = the policy chooses it."""
+    waits: Waits = NO_WAITS
+    """Wait times that its queue states."""
+    unit_cores: int = 1
+    """Cores per unit, for jobs with sizes in units."""
+    spread: Spread = Spread.ANY
+    gpus: int = 0
+    """GPUs on its node, on each of its nodes, or for each of its units."""
+    gpu_uw: int = 0
+    """Required level of its GPUs; 0 = the policy chooses it."""
+    gpu_curves: tuple[tuple[str, GpuCurve], ...] = ()
+    """Slowdown of its work under lower GPU limits, by GPU model. Missing models are unknown."""
+
+
+class Held(NamedTuple):
+    """Resources of a running job."""
+
+    size: int
+    cap_uw: int
+    started_ns: int
+    """Start time; -1 = it is about to start."""
+    here: bool = True
+    """Whether all its nodes are nodes of the site."""
+    resized_ns: int = -1
+    """Time of the last resize, after which the job must not be changed for a while; -1 = never."""
+    movable: bool = True
+    """Whether any of its resources may change now."""
+    dram_uw: int = 0
+    """Its DRAM level; 0 = the default caps."""
+    gpu_uw: int = 0
+    """Level of each of its GPUs; 0 = their maximum limits."""
+
+
+class Reason(NamedTuple):
+    """Reason why a job waits. ``never``: no change of load alone lets it start.
+
+    ``start_ns`` is the expected start; 0 = unknown. ``promise`` is the planned start that must be
+    kept.
+    """
+
+    job: int
+    text: str
+    never: bool = False
+    start_ns: int = 0
+    promise: Promise | None = None
+    chosen: bool = False
+    """Whether the policy chose to let it wait, so that missing resources are not the reason."""
+
+
+class JobInformation(Protocol):
+    """Information of a driver about its jobs."""
+
+    def ask(self, job: int) -> SizeRequest:
+        """Return the current request of a job. A program may change its request."""
+
+    def held(self, job: int) -> Held | None:
+        """Return the resources of a job, or None while it waits."""
+
+    def estimate_ns(self, job: int, size: int, cap_uw: int) -> int:
+        """Return the estimated time of the whole job on identical nodes at a size and a level."""
+
+    def profile(self, job: int, kind: NodeKind) -> PassProfile:
+        """Return the run times of a job at other sizes and levels, on nodes of a kind."""
+
+    def done(self, job: int, now_ns: int) -> float:
+        """Return the completed share of the work of a job, 0..1."""
+
+
+class NamedJobs(JobInformation, Protocol):
+    """Jobs on named nodes; policies may examine every core."""
+
+    def view(self, job: int) -> JobView:
+        """Return all information about a job."""
+
+    def room(self) -> Room:
+        """Return the resources that immovable jobs leave free. The caller must not modify them."""
+
+    def lacking(self, jobs: Sequence[int]) -> Mapping[int, Reason]:
+        """Return the waiting jobs among ``jobs`` that lack memory or GPUs now, with the reasons."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Site:
+    """Nodes and power of the site.
+
+    ``kind`` is None if the nodes cannot be counted because they differ, have blocked cores or are
+    reserved.
+    """
+
+    count: int
+    spendable_uw: int
+    """Power that jobs may add to the charge of idle nodes."""
+    kind: NodeKind | None
+    most_uw: int
+    """`spendable_uw` after unreachable nodes return. Jobs that need more power can never start."""
+    names: tuple[NodeId, ...] = ()
+    nodes: tuple[NodeView, ...] = field(default=(), compare=False)
+    """Empty if nodes are only counted."""
+    reservations: tuple[Reservation, ...] = ()
+    queues: tuple[Queue, ...] = ()
+    clearing: tuple[JobId, ...] = ()
+    """Waiting jobs for which other jobs are ending."""
+    leaving_uw: int = 0
+    """Increase of `spendable_uw` after ending jobs have ended."""
+    away: tuple[NodeView, ...] = field(default=(), compare=False)
+    """Nodes that temporarily do not answer, for schedulers that plan ahead.
+
+    These nodes are not part of ``nodes``. Neither their power, ``away_uw``, nor the power of their
+    jobs, ``away_held_uw``, is part of `spendable_uw`.
+    """
+    away_uw: int = 0
+    away_held_uw: int = 0
+    ahead: tuple[tuple[int, int], ...] = ()
+    """Times at which announced budgets change `spendable_uw`, with its new values."""
+    origin_s: float = 0.0
+    """Calendar time (UTC, Unix seconds) of time zero."""
+
+
+class Scheduler(Protocol):
+    """A running scheduler of one policy.
+
+    Calls come in order of time. The driver calls `decide` after every change, or after all changes
+    of an instant. Every running job keeps its resources until a decision or its end changes them.
+    """
+
+    @property
+    def name(self) -> str:
+        """Name of the policy."""
+
+    @property
+    def each_event(self) -> bool:
+        """Whether it decides after every event, or once for all events of one instant."""
+
+    @property
+    def revisit_ns(self) -> int:
+        """Time of the next decision even without an event; 0 = not needed."""
+
+    @property
+    def solver_ns(self) -> Sequence[int]:
+        """Solver time of each round with a solver call; empty for policies without a solver."""
+
+    def attach(self, jobs: JobInformation) -> None:
+        """Receive the jobs. Called once before all other methods."""
+
+    def site(self, site: Site) -> None:
+        """Set nodes and power from now on."""
+
+    def submit(self, job: int, now_ns: int) -> None:
+        """A job enters the queue, or returns to it."""
+
+    def end(self, job: int, now_ns: int) -> None:
+        """A job has ended, or no longer waits."""
+
+    def decide(self, now_ns: int) -> Sequence[Decision]:
+        """Return starts, and running jobs with a new size or cap.
+
+        A pool applies shrinks and lower caps first, so only all decisions together must fit, not
+        each prefix. A scheduler must be picklable with its state, for runs that are interrupted and
+        resumed.
+        """
+
+
+@runtime_checkable
+class DramScheduler(Scheduler, Protocol):
+    """A scheduler that also chooses DRAM caps. The driver reads them after each decision."""
+
+    @property
+    def dram_model(self) -> DramModel:
+        """Effect of DRAM caps on run times."""
+
+    def dram_cap_uw(self, job: int) -> int:
+        """Return the DRAM cap per node of a running job, in microwatts; 0 = the default cap.
+
+        The cap changes only with a decision. If only the DRAM cap of a job changes, the decision
+        repeats the job with its current nodes and package cap.
+        """
+
+
+class NodeRequirements(NamedTuple):
+    """Requirements of a decision for nodes, in addition to size and cap."""
+
+    kinds: tuple[NodeKind, ...] = ()
+    """Kinds of its nodes; empty = any."""
+    nodes: tuple[int, ...] = ()
+    """Number of nodes of each kind; empty = all nodes are of the first kind."""
+    sizes: tuple[int, ...] = ()
+    """Permitted sizes if its size does not fit on the nodes. Only smaller sizes are used."""
+    expected_s: float = 0.0
+    """Time of the whole job under this decision."""
+    dram_uw: int = 0
+    """DRAM level of its nodes; 0 = their default caps."""
+    gpu_uw: int = 0
+    """Level of its GPUs; 0 = their maximum limits."""
+
+
+class SolverResult(NamedTuple):
+    """How a decision was computed."""
+
+    solver: str = "none"
+    outcome: str = "optimal"
+    objective: float = 0.0
+    bound: float = 0.0
+
+
+class NamedScheduler(Scheduler, Protocol):
+    """A scheduler that also supports named nodes, which change and are shared by cores."""
+
+    def change(self, job: int, now_ns: int) -> None:
+        """A job has changed: its request, its estimate, its state or its nodes.
+
+        Called before each decision for every running job: its progress may matter, and a run that
+        has not begun is assumed to begin now.
+        """
+
+    def reasons(self, jobs: Iterable[int]) -> Iterable[Reason]:
+        """Return the reasons of these jobs and of all jobs whose reason or start has changed."""
+
+    def preemptions(self) -> Sequence[tuple[int, int]]:
+        """Return the running jobs that the last decision requeues, each with the preempting job.
+
+        The preempting job is `FOR_NOBODY` for training jobs that will resume elsewhere or later.
+        Preempted jobs run until they have ended; no decision uses their resources before.
+        """
+        return ()
+
+    def nodes(self, job: int) -> Sequence[NodeId]:  # noqa: ARG002 - for those that keep room
+        """Return the nodes among which a job of the last decision must start; empty = all nodes."""
+        return ()
+
+
+@runtime_checkable
+class ReportingScheduler(NamedScheduler, Protocol):
+    """A scheduler that reports how it decides."""
+
+    @property
+    def found(self) -> SolverResult:
+        """How the last decision was computed."""
+
+
+@runtime_checkable
+class ChoosingScheduler(ReportingScheduler, Protocol):
+    """A scheduler that weighs all jobs by counts; the driver chooses nodes and cores.
+
+    A job for which the driver finds no nodes keeps waiting. The driver sets ``deadline_s``, the
+    time for a decision in seconds. A decision also names every job whose resources the driver has
+    reported since the previous decision.
+    """
+
+    deadline_s: float
+
+    def node_requirements(self, job: int) -> NodeRequirements:
+        """Return the node requirements of a job of the last decision."""
+
+
+@runtime_checkable
+class PatientScheduler(NamedScheduler, Protocol):
+    """A scheduler under which a job may be overtaken repeatedly, but not forever.
+
+    The driver reserves nodes and power for a job that has waited ``patience`` times its estimate
+    (`driver.held_nodes`); 0 = never.
+    """
+
+    patience: float
+
+
+@runtime_checkable
+class AssigningScheduler(NamedScheduler, Protocol):
+    """A scheduler that chooses nodes and cores itself, because its jobs share them."""
+
+    def assignment(self, job: int) -> Assignment:
+        """Return the assignment of a job of the last decision."""
+
+
+@runtime_checkable
+class Scheduled(Policy, Protocol):
+    """A policy of the service with a scheduler that persists between rounds."""
+
+    def scheduler(self) -> NamedScheduler:
+        """Return a new scheduler with the settings of the policy."""

@@ -1,0 +1,1 @@
+"""Resources of nodes and requests of jobs: free cores, memory, GPUs, and run time estimates."""

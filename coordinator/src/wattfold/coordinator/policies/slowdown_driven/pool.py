@@ -1,0 +1,184 @@
+"""Slowdown-driven malleable backfill on a simulated pool of identical nodes shared by cores.
+
+`SlowdownQueue` decides by counts; this module assigns the nodes of sharing jobs. A job without
+mates gets the first free whole nodes. A job with mates gets cores of all nodes of its mates, which
+continue on the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import cast
+
+from wattfold.contract.units import uw_from_w
+from wattfold.coordinator.core.model.node import NodeKind
+from wattfold.coordinator.core.power.charge import node_uw
+from wattfold.coordinator.models.pass_model import PassProfile
+from wattfold.coordinator.policies.backfill.counts import AT_ONCE, Passes
+from wattfold.coordinator.policies.backfill.node_parts import (
+    NodeJobInformation,
+    NodeScheduler,
+    Parts,
+)
+from wattfold.coordinator.policies.port import Decision, JobInformation, Site
+from wattfold.coordinator.policies.resources.serial_part import serial_of_profile_ppm
+from wattfold.coordinator.policies.slowdown_driven.choice import always
+from wattfold.coordinator.policies.slowdown_driven.queue import SlowdownQueue
+from wattfold.coordinator.policies.slowdown_driven.rules import NodeSharing, SharingRules
+
+
+class SlowdownScheduler(NodeScheduler):
+    """A scheduler of this policy on a pool.
+
+    ``sharing`` defines for each kind of job how it shares nodes; ``kind_of`` is the kind of each
+    job. ``cap_uw`` is the cap of all jobs; None = the maximum. ``kills_at_limit``: see
+    `backfill.counts`. ``passes``: backfilling passes, which also search for mates. ``profiles``
+    (empty, or one per job) give the power of jobs and their slowdown on fewer cores.
+    """
+
+    name = "slowdown-driven"
+    each_event = True
+    solver_ns: Sequence[int] = ()
+
+    def __init__(
+        self,
+        *,
+        rules: SharingRules,
+        sharing: Sequence[NodeSharing],
+        kind_of: bytes,
+        cap_uw: int | None = None,
+        kills_at_limit: bool = True,
+        passes: Passes = AT_ONCE,
+        profiles: Sequence[PassProfile] = (),
+    ) -> None:
+        self._profiles = profiles
+        self._profiled: dict[int, NodeSharing] = {}
+        self._kind: NodeKind
+        self._rules, self._kinds, self._kind_of = rules, tuple(sharing), kind_of
+        self._passes = passes
+        self._cap_uw, self._kills_at_limit = cap_uw or 0, kills_at_limit
+        self._jobs: NodeJobInformation
+        self._queue: SlowdownQueue | None = None
+        self._units = 0
+        self._own: dict[int, list[int]] = {}
+        """Own nodes of jobs that share or have shared."""
+        self.started_beside = 0
+        self.mates: set[int] = set()
+
+    @property
+    def revisit_ns(self) -> int:
+        """Time of the next pass if passes are not immediate; else 0."""
+        return self._queue.due if self._queue is not None else 0
+
+    @property
+    def penalty(self) -> float:
+        """Maximum penalty of all mates so far (`SlowdownQueue`)."""
+        return self._queue.penalty if self._queue is not None else 0.0
+
+    def attach(self, jobs: JobInformation) -> None:
+        """Receive the jobs. Called once before all other methods."""
+        self._jobs = cast("NodeJobInformation", jobs)
+
+    def site(self, site: Site) -> None:
+        """Set nodes and power from now on."""
+        kind = site.kind
+        if kind is None:
+            raise ValueError(f"{self.name} is simulated only on identical nodes")
+        self._cap_uw = self._cap_uw or kind.most_uw
+        self._kind, each_uw = kind, node_uw(kind, self._cap_uw)
+        self._kinds = tuple(one._replace(power_uw=each_uw) for one in self._kinds)
+        fed = max(site.spendable_uw, 0) // each_uw if each_uw else site.count
+        before, self._units = self._units, min(site.count, fed)
+        if self._queue is not None:
+            self._queue.resize(self._units - before)
+            return
+        self._queue = SlowdownQueue(
+            self._units,
+            kind.cores,
+            self._sharing,
+            self._rules,
+            kills_at_limit=self._kills_at_limit,
+            allowed=self._in_a_row if self._rules.contiguous else always,
+            passes=self._passes,
+        )
+
+    def submit(self, job: int, now_ns: int) -> None:
+        """A job enters the queue, or returns to it."""
+        assert self._queue is not None
+        ask = self._jobs.ask(job)
+        size = ask.greatest
+        estimate_ns = self._jobs.estimate_ns(job, size, self._cap_uw)
+        self._queue.enter(job, size, estimate_ns, ask.priority, min(ask.submitted_ns, now_ns))
+
+    def end(self, job: int, now_ns: int) -> None:
+        """A job has ended, or no longer waits."""
+        queue = self._queue
+        assert queue is not None
+        if not queue.runs(job):
+            queue.leave(job)
+            return
+        self._profiled.pop(job, None)
+        own, guest = self._own.pop(job, None), queue.guest_of(job)
+        if guest is not None and own is not None:
+            self._own.setdefault(guest, []).extend(own)
+        queue.ended(job, now_ns)
+
+    def change(self, job: int, now_ns: int) -> None:
+        """The estimate of a running job has changed."""
+        assert self._queue is not None
+        size = self._queue.nodes_of(job)
+        self._queue.replan(job, self._jobs.estimate_ns(job, size, self._cap_uw), now_ns)
+
+    def ends_ns(self, job: int) -> int:
+        """Return the planned end of a running job."""
+        assert self._queue is not None
+        return self._queue.ends_of(job)
+
+    def decide(self, now_ns: int) -> Sequence[Decision | Parts]:  # type: ignore[override]
+        """Return starts, mates that lend, and jobs that get cores back."""
+        queue = self._queue
+        assert queue is not None
+        started = queue.decide(now_ns)
+        if not started and not queue.changed:
+            return ()
+        decisions: list[Decision | Parts] = []
+        # From the other end than the nodes that jobs take by number.
+        spare: list[int] | None = None
+        for job in started:
+            pick = queue.shared.get(job)
+            if pick is None:
+                decisions.append((job, queue.nodes_of(job), self._cap_uw))
+                continue
+            self.started_beside += 1
+            self.mates.update(pick.mates)
+            nodes: list[int] = []
+            for mate in pick.mates:
+                self._own[mate] = list(self._jobs.parts(mate))
+                nodes += self._own[mate]
+            cores = [pick.cores] * len(nodes)
+            if pick.free:
+                spare = self._jobs.empty(self._units) if spare is None else spare
+                own = self._own[job] = [spare.pop() for _ in range(pick.free)]
+                nodes += own
+                cores += [queue.cores_of(job)[0]] * len(own)
+            decisions.append(Parts(job, nodes, cores, self._cap_uw))
+        for job in queue.changed:
+            decisions.append(Parts(job, self._own[job], queue.cores_of(job)[0], self._cap_uw))
+        queue.changed.clear()
+        return decisions
+
+    def _in_a_row(self, mates: tuple[int, ...]) -> bool:
+        nodes = [node for mate in mates for node in self._jobs.parts(mate)]
+        return max(nodes) - min(nodes) == len(nodes) - 1
+
+    def _sharing(self, job: int) -> NodeSharing:
+        sharing = self._kinds[self._kind_of[job]]
+        if not self._profiles:
+            return sharing
+        if job not in self._profiled:
+            profile, size = self._profiles[job], self._jobs.ask(job).greatest
+            drawn_uw = node_uw(self._kind, min(self._cap_uw, uw_from_w(profile.p_high_w)))
+            self._profiled[job] = sharing._replace(
+                serial_ppm=serial_of_profile_ppm(profile, size), power_uw=drawn_uw
+            )
+        return self._profiled[job]

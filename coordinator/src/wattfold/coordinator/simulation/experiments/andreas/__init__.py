@@ -1,1 +1,0 @@
-"""The evaluation of ANDREAS (Filippini et al.) on drawn training jobs."""

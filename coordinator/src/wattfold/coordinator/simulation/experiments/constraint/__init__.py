@@ -1,1 +1,0 @@
-"""The evaluation of the CP scheduler of Bridi et al. on jobs of the machine Eurora."""

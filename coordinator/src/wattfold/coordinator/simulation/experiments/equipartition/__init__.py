@@ -1,1 +1,0 @@
-"""The evaluation of the adaptive job scheduler of Kale, Kumar and DeSouza (CCGrid 2002)."""

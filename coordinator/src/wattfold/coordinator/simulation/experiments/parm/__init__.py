@@ -1,1 +1,0 @@
-"""The evaluation of PARM (Sarood et al., SC14): cluster, large machine, naive, fairness, levels."""

@@ -1,1 +1,0 @@
-"""Simulation of a pool: like nodes, given whole, decisions taken at once (no messages)."""

@@ -1,7 +1,0 @@
-"""What a simulation of a pool fails with."""
-
-from __future__ import annotations
-
-
-class SimulationError(Exception):
-    """The simulation contradicts itself: a defect of a scheduler or of the engine."""

@@ -1,1 +1,0 @@
-"""Many independent simulations: run on all cores or on Dask, stored one by one, resumed."""

@@ -1,1 +1,0 @@
-"""Logs and models of parallel workloads: read, repaired, selected, annotated, generated."""

@@ -1,0 +1,1 @@
+"""Simulation: the production core and policies on virtual time, with their workloads."""

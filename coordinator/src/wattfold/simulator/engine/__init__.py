@@ -1,0 +1,1 @@
+"""Simulation of a pool: identical whole nodes, with decisions that take effect at once."""

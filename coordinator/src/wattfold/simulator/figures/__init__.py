@@ -1,0 +1,1 @@
+"""Plots of simulated runs and comparisons."""

@@ -1,0 +1,1 @@
+"""Evaluation of ANDREAS (Filippini et al.) on drawn training jobs."""

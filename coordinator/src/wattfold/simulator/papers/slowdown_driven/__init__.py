@@ -1,0 +1,1 @@
+"""Evaluation of slowdown-driven malleable backfill (D'Amico, Jokanovic and Corbalan, ICPP 2019)."""

@@ -1,0 +1,1 @@
+"""Results of simulated runs: metrics, files of jobs and series, comparisons."""

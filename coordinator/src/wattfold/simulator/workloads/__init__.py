@@ -1,0 +1,1 @@
+"""Logs and models of parallel workloads: read, repair, select, annotate and generate."""

@@ -1,0 +1,1 @@
+"""Devices with a power limit: RAPL, HSMP and GPUs, and their emulation."""

@@ -1,0 +1,1 @@
+"""Processes of jobs: accounts, control groups, cores, memory and steps."""

@@ -1,0 +1,1 @@
+"""The sockets of shims and of Charm++ programs."""

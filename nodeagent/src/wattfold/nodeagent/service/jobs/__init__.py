@@ -1,0 +1,1 @@
+"""Jobs of the node: start, cores, accounting and end."""

@@ -1,0 +1,31 @@
+"""The processes of a job: below its keeper, or below its first process if the keeper was killed."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+
+from wattfold.nodeagent.adapters.jobs import procfs
+from wattfold.nodeagent.service.jobs.records import Job
+
+
+def members(job: Job) -> list[int]:
+    """Return all processes of a job."""
+    found = procfs.descendants(job.keeper)
+    # If the keeper was killed, the job consists of its first process and the processes below it.
+    first = procfs.same_process(job.pid, job.pid_ticks)
+    return found or ([job.pid, *procfs.descendants(job.pid)] if first else [])
+
+
+def signal_group(job: Job, number: int) -> None:
+    """Signal the process group of the first process, if that is alive."""
+    # After its end, the PID may soon belong to another process.
+    if procfs.same_process(job.pid, job.pid_ticks):
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(job.pid, number)
+
+
+def start_ticks(pid: int) -> int:
+    """Return when a process started; 0 if there is no process with this PID."""
+    stat = procfs.read_stat(pid)
+    return stat.start_ticks if stat else 0

@@ -1,0 +1,1 @@
+"""Caps, leases and energy of the node."""

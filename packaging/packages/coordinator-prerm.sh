@@ -1,0 +1,9 @@
+#!/bin/sh
+# Before a removal: stop the service. Argument: remove (deb) or 0 (rpm).
+# Before an upgrade too: remove the compiled Python files, which no package owns.
+set -e
+case "$1" in
+  remove | 0) [ ! -d /run/systemd/system ] || systemctl disable --now wattfold-coordinator.service || true ;;
+esac
+list() { if command -v dpkg >/dev/null; then dpkg -L wattfold-coordinator; else rpm -ql wattfold-coordinator; fi; }
+list | sed -n 's|/[^/]*\.py$|/__pycache__|p' | sort -u | xargs -r rm -rf

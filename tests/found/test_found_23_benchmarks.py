@@ -1,0 +1,65 @@
+"""Benchmarks measure the quantities that they report."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import itertools
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+BENCHMARKS = Path(__file__).resolve().parents[2] / "scripts/benchmarks"
+
+
+def benchmark(name: str, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    monkeypatch.syspath_prepend(BENCHMARKS)
+    return importlib.import_module(name)
+
+
+def test_a_round_counts_all_calls_of_the_worker(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every reading of the clock is a millisecond later, so each call takes one millisecond."""
+    rounds: Any = benchmark("rounds", monkeypatch)
+    from wattfold.coordinator.adapters.copies import replica_feed
+    from wattfold.coordinator.core.model.job import SizeUnit
+
+    clock = itertools.count(step=1_000_000)
+    monkeypatch.setattr(rounds.time, "process_time_ns", lambda: next(clock))
+    monkeypatch.setattr(replica_feed, "PIECE", 10)
+    site = rounds.Site(2, SizeUnit.CORES, "fifo-easy")
+    for _ in range(45):
+        site.submit()
+    taken_ms = site.round()
+    assert site.worker.calls > 4
+    assert taken_ms == site.worker.calls
+
+
+def test_a_stall_delays_every_probe_that_was_due_in_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    scale: Any = benchmark("scale", monkeypatch)
+    delays_s: list[float] = []
+
+    class Stalled:
+        """Service that answers only after five requests."""
+
+        def __init__(self) -> None:
+            self.asked, self.goes_on = 0, asyncio.Event()
+
+        async def ListProfiles(self, request: Any, timeout: float) -> None:  # noqa: N802
+            del request, timeout
+            self.asked += 1
+            if self.asked == 5:
+                self.goes_on.set()
+            await self.goes_on.wait()
+
+    async def run() -> None:
+        probing = asyncio.create_task(scale._probe(Stalled(), delays_s))
+        while len(delays_s) < 5:
+            await asyncio.sleep(0.01)
+        probing.cancel()
+        await asyncio.gather(probing, return_exceptions=True)
+
+    asyncio.run(run())
+    assert sorted(delays_s[:5])[-1] >= 4 * scale.PROBE_S
+    assert sum(delay_s >= scale.PROBE_S for delay_s in delays_s[:5]) >= 4

@@ -1,0 +1,107 @@
+"""Budgets of a site as an operator orders them, noted as facts on the true clock."""
+
+from __future__ import annotations
+
+import time
+from bisect import insort
+from collections.abc import Callable
+from dataclasses import replace
+
+from system.orders.judge import NS_PER_S, BudgetOrder, Facts
+from system.site.calendars import NOTICED_S
+from system.site.live_site import uw
+
+from wattfold.coordinator.cli.shared.client import CoordinatorClient
+
+DEADLINE_S = 9.0
+"""Of a lower budget: longer than a lease, so that it is kept without a coordinator as well."""
+LATE_NS = int((DEADLINE_S + NOTICED_S) * NS_PER_S)
+"""For budgets that a step of the calendar, or a copy that takes over, makes due unannounced."""
+_CLOCK_NS = NS_PER_S // 10
+"""By so much the time of an announced budget may differ between the two clocks of a machine."""
+
+
+class Budgets:
+    """Orders them from the coordinator of the moment, and notes from when on each is kept."""
+
+    def __init__(self, facts: Facts, client: Callable[[], CoordinatorClient]) -> None:
+        self._facts = facts
+        self._client = client
+        self._ahead_s = 0
+        """Of the calendar of the coordinator."""
+
+    def begin(self, budget_uw: int) -> None:
+        """Note the budget of the first start."""
+        now_ns = time.monotonic_ns()
+        self._note(BudgetOrder(called_ns=now_ns, kept_from_ns=now_ns, budget_uw=budget_uw))
+
+    def set(self, budget_w: float) -> None:
+        """Set it at once, with a deadline. Raises CliError."""
+        called_ns = time.monotonic_ns()
+        self._client().set_budget(uw(budget_w), int(DEADLINE_S * 1e9))
+        kept_ns = time.monotonic_ns() + int(DEADLINE_S * 1e9)
+        self._note(BudgetOrder(called_ns=called_ns, kept_from_ns=kept_ns, budget_uw=uw(budget_w)))
+
+    def announce(self, budget_w: float, in_s: float) -> None:
+        """Announce it by the calendar of the coordinator. Raises CliError."""
+        at_s = time.time() + self._ahead_s + in_s
+        at_ns = self._true_ns(at_s)
+        made = self._client().announce_budget(uw(budget_w), at_s)
+        order = BudgetOrder(
+            called_ns=at_ns - _CLOCK_NS,
+            kept_from_ns=at_ns,
+            budget_uw=uw(budget_w),
+            number=made.number,
+            at_s=at_s,
+        )
+        self._note(order)
+
+    def cancel(self, order: BudgetOrder) -> None:
+        """Cancel an announced budget. Raises CliError."""
+        self._client().cancel_budget(order.number)
+        self._facts.budgets.remove(order)
+
+    def ahead(self, least_s: float = 0.0) -> list[BudgetOrder]:
+        """The announced budgets that come in so many seconds or later."""
+        from_ns = time.monotonic_ns() + int(least_s * NS_PER_S)
+        return [one for one in self._facts.budgets if one.number and one.called_ns > from_ns]
+
+    def step(self, ahead_s: int) -> None:
+        """Move what is announced: the calendar of the coordinator was just set."""
+        now_ns, self._ahead_s = time.monotonic_ns(), ahead_s
+        moved = sorted(self.ahead(), key=lambda order: order.at_s)
+        for order in moved:
+            self._facts.budgets.remove(order)
+            due_ns = self._true_ns(order.at_s)
+            called_ns = max(due_ns - _CLOCK_NS, now_ns)
+            kept_ns = max(due_ns, now_ns + LATE_NS)
+            self._note(replace(order, called_ns=called_ns, kept_from_ns=kept_ns))
+
+    def taken_over(self, called_ns: int) -> None:
+        """Note what a copy that took over has: its word counts from the call of its start."""
+        power, now_ns = self._client().power(), time.monotonic_ns()
+        self._facts.budgets[:] = [
+            order for order in self._facts.budgets if order.called_ns < called_ns
+        ]
+        for budget_uw in filter(None, (power.budget_uw, power.pending_budget_uw)):
+            order = BudgetOrder(
+                called_ns=called_ns, kept_from_ns=now_ns + LATE_NS, budget_uw=budget_uw
+            )
+            self._note(order)
+        for one in sorted(power.announced, key=lambda one: one.at_s):
+            due_ns = self._true_ns(one.at_s)
+            order = BudgetOrder(
+                called_ns=max(due_ns - _CLOCK_NS, called_ns),
+                kept_from_ns=max(due_ns, now_ns + LATE_NS),
+                budget_uw=one.budget_uw,
+                number=one.number,
+                at_s=one.at_s,
+            )
+            self._note(order)
+
+    def _true_ns(self, at_s: float) -> int:
+        """When a time of the coordinator's calendar comes, by the monotonic clock."""
+        return time.monotonic_ns() + int((at_s - self._ahead_s - time.time()) * NS_PER_S)
+
+    def _note(self, order: BudgetOrder) -> None:
+        insort(self._facts.budgets, order, key=lambda budget: budget.called_ns)
