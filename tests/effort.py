@@ -12,7 +12,7 @@ import os
 EFFORT = os.environ.get("WATTFOLD_TEST_EFFORT", "full")
 """``quick``, ``full`` or ``search``; ``scripts/test`` sets it."""
 QUICK, SEARCHING = EFFORT == "quick", EFFORT == "search"
-FACTORS = {"quick": 0.1, "full": 0.5, "search": 5.0}
+FACTORS = {"quick": 0.1, "full": 0.3, "search": 3.0}
 """Shares of the number that a test states."""
 
 

@@ -23,18 +23,19 @@ from wattfold.simulator.runs.case import PolicyChoice, SimulationCase, WorkloadS
 COUNTED = Machine.of_watts(16)
 NAMED = NodeMachine(classes=(NodeClass.of_watts("one", 10, 16), NodeClass.of_watts("other", 6, 16)))
 """The same nodes in two classes. They are not counted, because jobs could distinguish them."""
-JOBS = 40
+JOBS, FEW = 40, 12
+"""Few for the policies that plan the whole queue at every event."""
 NS = 1e9
 
 
 @cache
-def source(folder: Path, exact: bool) -> WorkloadSource:
+def source(folder: Path, exact: bool, count: int = JOBS) -> WorkloadSource:
     rng, at, rows = random.Random(5), 0, []
-    for number in range(1, JOBS + 1):
+    for number in range(1, count + 1):
         at, run = at + rng.randint(1, 400), rng.randint(60, 3000)
         asked = run if exact else run * rng.choice([1, 2, 3])
         rows.append(job(number, at, f4=run, f5=rng.randint(1, 9), f9=asked))
-    return WorkloadSource(log=log(folder, *rows, name=f"exact-{exact}.swf"))
+    return WorkloadSource(log=log(folder, *rows, name=f"exact-{exact}-{count}.swf"))
 
 
 @cache
@@ -47,7 +48,7 @@ def simulated(
 ) -> RunRecord:
     entry = registry.find(name)
     assert entry is not None
-    jobs = source(folder, exact)
+    jobs = source(folder, exact, FEW if entry.family.name == "constraint" else JOBS)
     case = SimulationCase(
         source=replace(jobs, profiles=entry.family.needs_profiles),
         machine=machine,

@@ -6,6 +6,7 @@ import random
 from dataclasses import replace
 
 import pytest
+from effort import examples
 from simulation.cluster import GPU_W, Cluster, Faults, S, W, node_spec
 
 from wattfold.contract.ids import JobId, NodeId
@@ -110,7 +111,7 @@ def test_wse_shrinks_for_newcomers_and_expands_again(mode: ResizeMode) -> None:
     assert first.resizes >= 2
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(examples(24)))
 def test_faults_never_break_budget_or_masks(seed: int) -> None:
     rng, gpus = random.Random(seed), seed // 4 % 2
     nodes = [node_spec(f"n{i}", cores=rng.choice([2, 4, 8]), gpus=gpus) for i in range(4)]
@@ -138,7 +139,7 @@ def test_faults_never_break_budget_or_masks(seed: int) -> None:
     assert cluster.clashes == 0, "only a late command may ask for cores that are held"
 
 
-@pytest.mark.parametrize("seed", range(16))
+@pytest.mark.parametrize("seed", range(examples(24)))
 def test_late_and_doubled_messages_lying_zones_and_dead_agents(seed: int) -> None:
     rng, gpus = random.Random(1000 + seed), seed // 4 % 2
     cluster = Cluster(
@@ -269,7 +270,7 @@ def test_jobs_with_launchers_of_their_own_end_with_their_first_node(seed: int) -
     assert not [agent.running for agent in cluster.agents.values() if agent.running]
 
 
-@pytest.mark.parametrize("seed", range(16))
+@pytest.mark.parametrize("seed", range(examples(24)))
 def test_announced_budgets_are_kept_from_the_first_instant_on(seed: int) -> None:
     """`SimulatedCluster` compares the possible power of nodes with the budget at every instant,
     without grace. Nodes are cut off, and agents and the coordinator are killed, even while caps are

@@ -13,6 +13,7 @@ from dataclasses import replace
 from functools import partial
 
 import pytest
+from effort import examples
 from simulation.cluster import PACKAGE, Cluster, Faults, S, W, node_spec
 
 from wattfold.contract.ids import JobId, NodeId
@@ -201,7 +202,7 @@ def test_a_forgotten_node_that_never_lost_its_power_keeps_its_processes() -> Non
     assert kept[0] not in jobs_on(cluster, N0), "its job was lost: its process is ended"
 
 
-@pytest.mark.parametrize("seed", range(16))
+@pytest.mark.parametrize("seed", range(examples(24)))
 def test_any_order_of_stop_restart_leave_forget_and_crash(seed: int) -> None:
     """Includes lost, late and duplicate messages and a killed coordinator."""
     rng = random.Random(seed)

@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import partial
 
 import pytest
+from effort import examples
 from simulation.cluster import Cluster, Faults, S, W, node_spec
 
 from wattfold.contract.ids import JobId, NodeId
@@ -128,7 +129,7 @@ def test_a_policy_takes_nodes_for_a_newcomer_and_gives_them_back(policy: object)
     assert not one.clashes
 
 
-@pytest.mark.parametrize("seed", range(9))
+@pytest.mark.parametrize("seed", range(examples(15)))
 def test_orders_losses_and_faults_in_any_order(seed: int) -> None:
     rng = random.Random(seed)
     faults = Faults(lose=0.05, late=0.05, double=0.05, refuse=0.02, delay_ns=200_000_000)

@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import partial
 
 import pytest
+from effort import examples
 from simulation.cluster import Cluster, Faults, S, W, node_spec
 
 from wattfold.contract.ids import JobId, NodeId
@@ -146,7 +147,7 @@ def test_parm_leaves_a_job_alone_for_which_a_restart_costs_more_than_it_gains() 
     assert not one.core.state.jobs[JobId("a")].attempts
 
 
-@pytest.mark.parametrize("seed", range(9))
+@pytest.mark.parametrize("seed", range(examples(15)))
 def test_orders_losses_and_faults_in_any_order(seed: int) -> None:
     rng = random.Random(seed)
     faults = Faults(lose=0.05, late=0.05, double=0.05, refuse=0.02, delay_ns=200_000_000)

@@ -53,7 +53,7 @@ NS = 1_000_000_000
 
 
 @pytest.mark.parametrize("policy", POLICIES, ids=repr)
-@settings(max_examples=examples(60))
+@settings(max_examples=examples(40))
 @given(seed=st.integers(0, 10**9), counted=st.booleans())
 # Cores were reserved for a job, and then its nodes disappeared.
 @example(seed=22528, counted=False)
@@ -61,7 +61,7 @@ def test_continued_decides_as_made_anew(policy: Scheduled, seed: int, counted: b
     continued_as_made_anew(policy, World(random.Random(seed), counted))
 
 
-@settings(max_examples=examples(60))
+@settings(max_examples=examples(40))
 @given(seed=st.integers(0, 10**9), counted=st.booleans())
 def test_so_it_does_with_jobs_that_are_restarted_at_other_sizes(seed: int, counted: bool) -> None:
     policy = Parm(solver="greedy", resize_interval_ns=20 * S)
@@ -116,7 +116,7 @@ def given_by(plan: Plan) -> dict[str, object]:
     return {assignment.job_id: assignment for assignment in plan.assignments}
 
 
-@settings(max_examples=examples(60))
+@settings(max_examples=examples(40))
 @given(seed=st.integers(0, 10**9), method=st.sampled_from(["easy", "fcfs"]))
 def test_the_service_starts_what_a_pool_starts(seed: int, method: str) -> None:
     """The same jobs, one event after the other, start at the same times in the same order."""

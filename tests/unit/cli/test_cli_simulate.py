@@ -120,7 +120,7 @@ def test_every_start_of_a_real_log_agrees(wattfold: Command) -> None:
 
 # ---- files -------------------------------------------------------------------------------------
 
-MODEL = ("simulate", "--model=poisson", "--jobs=60", "--nodes=16", "--load=1.2", "--idle=20")
+MODEL = ("simulate", "--model=poisson", "--jobs=24", "--nodes=16", "--load=1.2", "--idle=20")
 
 
 def test_every_file_has_the_same_bytes_the_second_time(wattfold: Command, tmp_path: Path) -> None:
@@ -434,7 +434,7 @@ def test_json_has_every_figure_and_nothing_else(wattfold: Command) -> None:
     assert result.stderr == ""
     assert {"runs", "odd_rows", "checks", "folder", "figures"} == set(document)
     [run] = document["runs"]
-    assert (run["policy"], run["seed"], run["jobs"], run["jobs_unfinished"]) == ("easy", 0, 60, 0)
+    assert (run["policy"], run["seed"], run["jobs"], run["jobs_unfinished"]) == ("easy", 0, 24, 0)
     assert run["over_budget_s"] == 0
 
 

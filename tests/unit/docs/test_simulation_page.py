@@ -45,13 +45,25 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "gpus.toml").write_text(gpus)
 
 
+def with_few_jobs(words: list[str]) -> list[str]:
+    """The command with a fifth of its drawn jobs, and with a wider step between its budgets."""
+    changed = list(words)
+    for place, word in enumerate(words):
+        if word == "--jobs":
+            changed[place + 1] = str(int(words[place + 1]) // 5)
+        elif word == "--budgets" and ".." in words[place + 1]:
+            low, _, high = words[place + 1].partition("..")
+            changed[place + 1] = f"{low},{high}"
+    return changed
+
+
 @pytest.mark.usefixtures("files")
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
 def test_the_commands_of_the_pages_work(words: list[str]) -> None:
     if "--dask" in words:
         assert simulate.make_context("simulate", words[1:]).params["dask"]
         return
-    result = Command("unix:/nonexistent/wattfold.sock")(*words, "--json")
+    result = Command("unix:/nonexistent/wattfold.sock")(*with_few_jobs(words), "--json")
     assert (result.exit_code, result.stderr) == (0, ""), result.output
 
 

@@ -242,7 +242,7 @@ def test_a_job_that_no_empty_machine_holds_is_refused_before_the_run():
 
 
 def test_counting_gives_the_same_by_node_as_on_a_counted_pool():
-    jobs = table(*[(k % 977, 1 + k % 10, 5 + k % 71) for k in range(2000)])
+    jobs = table(*[(k % 977, 1 + k % 10, 5 + k % 71) for k in range(600)])
     counted = Machine.of_watts(10, base_w=8, dram_w=2, cap_w_min=20, cap_w_max=60)
     records = [
         simulate(jobs, on, EasyScheduler(), BudgetSchedule.constant(700 * W))

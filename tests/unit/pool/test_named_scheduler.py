@@ -94,7 +94,7 @@ def test_every_policy_of_the_service_ends_all_jobs_on_unlike_nodes(
     entry: registry.RegisteredPolicy,
 ) -> None:
     on = machine(nodes(3, 8, gpus=1), nodes(3, 4, name="small"))
-    rows = [(k * 7 % 200, 1 + k % 3, 5 + k % 31) for k in range(40)]
+    rows = [(k * 7 % 200, 1 + k % 3, 5 + k % 31) for k in range(16)]
     jobs = table(*sorted(rows), app="LeanMD")
     policy = entry.service(entry.family.defaults())
     spare = on.full_uw - on.idle_total_uw
@@ -153,10 +153,10 @@ def test_every_policy_of_the_service_ends_all_jobs_of_units(
         nodes(3, 8, gpus=2, memory_bytes=100),
         nodes(3, 4, name="small", memory_bytes=50, features=("mic",)),
     )
-    rows = [(k * 7 % 200, 1 + k % 4, 5 + k % 31) for k in range(40)]
+    rows = [(k * 7 % 200, 1 + k % 4, 5 + k % 31) for k in range(16)]
     jobs = asking(
         table(*sorted(rows)),
-        *[(k % 4, 20 * (k % 3), k % 2, ()) if k % 5 else (2, 10, 0, ("mic",)) for k in range(40)],
+        *[(k % 4, 20 * (k % 3), k % 2, ()) if k % 5 else (2, 10, 0, ("mic",)) for k in range(16)],
     )
     policy = entry.service(entry.family.defaults())
     spare = on.full_uw - on.idle_total_uw
@@ -180,7 +180,7 @@ def test_every_policy_of_the_service_plans_around_windows(entry: registry.Regist
             for name, a, b, first, count in windows
         ),
     )
-    jobs = table(*[(k * 7, 1 + k % 2, 10 + k * 13 % 50) for k in range(40)])
+    jobs = table(*[(k * 7, 1 + k % 2, 10 + k * 13 % 50) for k in range(16)])
     policy = entry.service(entry.family.defaults())
     record = run(jobs, policy, on, model=RunTimeModel.IDEAL)
     assert (record.columns.end_ns >= 0).all()

@@ -37,7 +37,7 @@ FALLS = BudgetSchedule(
 
 
 def case(
-    policy: str, folder: Path | None = None, *, seed: int = 1, jobs: int = 40, **changed: object
+    policy: str, folder: Path | None = None, *, seed: int = 1, jobs: int = 20, **changed: object
 ):
     """A case on jobs drawn from the Poisson model; ``changed`` are attributes of the case."""
     profiles = policy.startswith("parm")

@@ -14,17 +14,16 @@ from wattfold.simulator.runs.case import MessageLevel, SimulationCase
 from wattfold.simulator.runs.execute import execute
 
 SERVED = [e.variant.simulator_name for e in registry.entries() if e.variant.service is not None]
-"""Policies of the service. PARM runs with few jobs, because each extension triggers its solver."""
 
 
-def by_messages(policy: str, predict: str, folder: Path) -> SimulationCase:
-    made = case(policy, folder, jobs=8 if policy.startswith("parm") else 30)
+def by_messages(policy: str, predict: str, folder: Path, jobs: int) -> SimulationCase:
+    made = case(policy, folder, jobs=jobs)
     return replace(made, predict=predict, messages=MessageLevel())
 
 
 @pytest.mark.parametrize("policy", SERVED)
 def test_every_policy_of_the_service_plans_with_predictions(policy: str, tmp_path: Path) -> None:
-    record = execute(by_messages(policy, "last-two", tmp_path)).record
+    record = execute(by_messages(policy, "last-two", tmp_path, jobs=8)).record
     assert record is not None
     assert record.policy == f"{policy}+last-two"
     assert record.over_budget_ns == 0
@@ -33,7 +32,7 @@ def test_every_policy_of_the_service_plans_with_predictions(policy: str, tmp_pat
 def test_they_change_what_a_policy_does_and_a_second_run_nothing(tmp_path: Path) -> None:
     starts = {}
     for name in ("", *METHODS[1:], METHODS[1] + " "):
-        made = by_messages("easy", name.strip(), tmp_path / (name or "user"))
+        made = by_messages("easy", name.strip(), tmp_path / (name or "user"), jobs=20)
         record = execute(made).record
         assert record is not None
         starts[name] = record.columns.start_ns.tolist()
