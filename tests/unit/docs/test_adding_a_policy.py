@@ -43,7 +43,7 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
         if source.is_file():
             shutil.copy(source, target)
         else:
-            shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__"))
+            shutil.copytree(source, target)  # With the bytecode, which is valid for the copy.
     for block in blocks("python"):
         found = _FILE.match(block)
         assert found, "every block of Python is a file"
