@@ -17,8 +17,8 @@ from wattfold.shims.certify_run import Program, Resizing, run_alone, run_resized
 
 pytestmark = pytest.mark.system
 
-KERNELS = {"random": "400", "sparse": "500", "hydro": "1200"}
-RESIZES = 80
+KERNELS = {"random": "200", "sparse": "250", "hydro": "600"}
+RESIZES = 40
 RUNS_MAX = 20
 EXACT = Comparison(ignore=("^near",))
 NEAR = Comparison(relative=1e-12, ignore=("^exact",))
