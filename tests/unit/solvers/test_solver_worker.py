@@ -23,6 +23,7 @@ from wattfold.coordinator.solvers.worker import (
     WorkerClosedError,
 )
 
+pytestmark = pytest.mark.system
 LONG_S = 240.0
 
 
@@ -231,7 +232,6 @@ asyncio.run(SolverWorker().call(worker_functions.hang, sys.argv[1], deadline_s=3
 """
 
 
-@pytest.mark.system
 def test_a_killed_parent_takes_a_busy_worker_with_it(tmp_path: Path) -> None:
     started = tmp_path / "pid"
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
