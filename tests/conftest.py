@@ -45,6 +45,22 @@ FOLDERS = ("system", "trust", "found", "believes", "property", "simulation", "co
 """Folders of long tests first, so that no worker waits for a long file at the end."""
 
 
+WHOLE_RUNS = (
+    "simulation",
+    "unit/experiments",
+    "unit/pool/test_foretelling",
+    "unit/runs",
+    "unit/simulation",
+    "unit/cli/test_cli_reproduce",
+    "unit/cli/test_cli_simulate",
+    "unit/cli/test_cli_compare",
+    "unit/docs/test_simulation_page",
+    "unit/docs/test_readme",
+    "property/agent/test_kill_every_step",
+)
+"""Folders and files whose tests simulate whole runs; ``scripts/test quick`` leaves them out."""
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Iterator[None]:
     """Let no search for garbage go through modules and tests, which are there to the end."""
@@ -57,8 +73,13 @@ def pytest_collection() -> Iterator[None]:
 
 
 @pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Put files with long tests first; files keep the order of their tests."""
+    if QUICK:
+        long = tuple(f"tests/{name}" for name in WHOLE_RUNS)
+        left_out = [item for item in items if item.nodeid.startswith(long)]
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if not item.nodeid.startswith(long)]
 
     def place(item: pytest.Item) -> int:
         folder = item.nodeid.split("/")[1]

@@ -20,6 +20,7 @@ from wattfold.nodeagent.adapters.state_store import StateStore
 from wattfold.nodeagent.core.errors import WrongState
 from wattfold.nodeagent.service.power.guarding import Guarding
 
+pytestmark = pytest.mark.system
 END_S = 240.0
 
 

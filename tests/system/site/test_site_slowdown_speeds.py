@@ -28,7 +28,9 @@ def shared(start_site: Callable[..., LiveSite]) -> LiveSite:
 
 @pytest.fixture(scope="module")
 def paced(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return compile_program("paced.c", EXAMPLES.parent, tmp_path_factory.mktemp("programs"), "-fopenmp")
+    return compile_program(
+        "paced.c", EXAMPLES.parent, tmp_path_factory.mktemp("programs"), "-fopenmp"
+    )
 
 
 @pytest.fixture

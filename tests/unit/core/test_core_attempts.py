@@ -347,6 +347,19 @@ def test_a_limit_of_an_earlier_attempt_is_over_with_it() -> None:
     assert stage.job("a").state is JobState.RUNNING
 
 
+def test_equal_limits_of_two_attempts_are_reached_once() -> None:
+    stage = site("n0", restartable=True, limit_ns=10 * S)
+    stage.run_job("b", "n1:0-1", cap_w=40, limit_ns=5 * S)
+    requeue(stage)
+    stage.process_ended("n0", "a")
+    stage.need_plan()
+    stage.plan(on("a", "n0:0-1", cap_w=10), on("b", "n1:0-1", cap_w=40))
+    stage.launched("n0", "a")
+    job = stage.job("a")
+    assert (job.attempt, job.limit_at_ns) == (2, stage.now_ns + 10 * S)
+    assert stage.core.state.index.take_over_limit(job.limit_at_ns) == [stage.job("b"), job]
+
+
 def test_the_time_limit_is_of_each_attempt() -> None:
     stage = site("n0", restartable=True, limit_ns=10 * S)
     stage.after(9)

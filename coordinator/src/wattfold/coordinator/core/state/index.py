@@ -164,7 +164,10 @@ class Index:
         """Remove and return the running jobs that have reached their time limits, each once."""
         out: list[Job] = []
         while (due_ns := self.next_limit_ns()) is not None and due_ns <= now_ns:
-            out.append(self.open[heapq.heappop(self._limits)[1]])
+            job = self.open[heapq.heappop(self._limits)[1]]
+            # Two attempts that started at the same time have equal limits, which follow each other.
+            if not out or out[-1] is not job:
+                out.append(job)
         return out
 
     def _runs(self, limit_at_ns: int, job_id: JobId) -> bool:
