@@ -76,7 +76,7 @@ class Size:
 FULL = Size(
     resizes=1000, pairs=7, edge_nm=3.0, steps=3000, carbons=120, cp2k_steps=6, seed=1, certify=True
 )
-SMALL = replace(FULL, resizes=40, pairs=1, edge_nm=2.2, steps=1000, carbons=60, cp2k_steps=1)
+SMALL = replace(FULL, resizes=20, pairs=1, edge_nm=2.2, steps=1000, carbons=40, cp2k_steps=1)
 
 
 Compare = Callable[[Run, Run], str | None]

@@ -60,7 +60,7 @@ def of_journal(site: OrdersSite, chance: random.Random, jobs: list[str]) -> list
 def of_calendars(site: OrdersSite, chance: random.Random) -> list[Choice]:
     """Steps of the calendars of the head node and of a node, and a boot of the head node."""
     found: list[Choice] = []
-    if WHY_NOT:
+    if WHY_NOT or not site.sets_calendars:
         return found
     step_s, index = chance.choice(STEPS_S), chance.randrange(len(site.machines))
     if len(site.budgets.ahead()) == len(site.budgets.ahead(_SETTLED_S)):

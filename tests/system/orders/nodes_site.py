@@ -137,8 +137,9 @@ def plan() -> SitePlan:
 class OrdersSite(LiveSite):
     """A site whose parts end and start in any order; what is done is noted in ``facts``."""
 
-    def __init__(self, logs: Path) -> None:
+    def __init__(self, logs: Path, *, sets_calendars: bool = True) -> None:
         super().__init__(plan(), logs)
+        self.sets_calendars = sets_calendars  # Processes with such calendars start slower.
         self.facts = Facts()
         self.machines = [
             shape.machine(node.node_id) for shape, node in zip(SHAPES, self.plan.nodes, strict=True)
@@ -159,8 +160,11 @@ class OrdersSite(LiveSite):
             # The agents are ready; nobody has spoken to them.
             self.budgets.begin(uw(self.plan.budget_w))
             self.facts.note(time.monotonic_ns(), "first contact")
-        with self.head_calendar.faked():
+        with self._faked(self.head_calendar):
             super().start_coordinator(*more)
+
+    def _faked(self, calendar: Calendar) -> contextlib.AbstractContextManager[None]:
+        return calendar.faked() if self.sets_calendars else contextlib.nullcontext()
 
     def stop(self) -> None:
         self.states.end_rivals()
@@ -187,13 +191,13 @@ class OrdersSite(LiveSite):
         index = self.plan.nodes.index(node)
         zones = self._mount(SHAPES[index], node.node_id)
         self._mount_state(self.folder / node.node_id / "state")
-        with self.calendars[index].faked():
+        with self._faked(self.calendars[index]):
             return super()._start_agent(
                 replace(node, settings=f'powercap_root = "{zones}"\n{node.settings}')
             )
 
     def start_agent(self, index: int) -> None:
-        with self.calendars[index].faked():
+        with self._faked(self.calendars[index]):
             super().start_agent(index)
 
     def _mount(self, shape: Shape, node_id: str) -> Path:

@@ -52,10 +52,12 @@ class Result:
         return not self.verdict.violations and not self.problems and self.verdict.samples > 0
 
 
-def tried(seed: int, folder: Path, run: Callable[[Order], None]) -> Result:
+def tried(
+    seed: int, folder: Path, run: Callable[[Order], None], *, sets_calendars: bool = True
+) -> Result:
     """One order on a site of its own."""
     begun_s = time.monotonic()
-    site = OrdersSite(folder)
+    site = OrdersSite(folder, sets_calendars=sets_calendars)
     with site:
         order = Order(site, seed)
         run(order)
