@@ -206,6 +206,13 @@ async def change_of_measure(site: Site) -> None:
     await site.end()
 
 
+async def count_without_total(site: Site) -> None:
+    await site.start()
+    for second in range(13):
+        site.learner.take(sample(second, regions=1000 * second, done=7.0 * second))
+    await site.settle()
+
+
 async def progress(site: Site) -> None:
     await site.start()
     site.learner.take(sample(0, done=0.0, total=100))
@@ -236,7 +243,7 @@ SCENARIOS = {
     f.__name__: f
     for f in (
         *(regions, stood_still, short, measured, change_of_measure, progress),
-        *(low_level, full_level, two_sizes),
+        *(low_level, full_level, two_sizes, count_without_total),
     )
 }
 
@@ -267,6 +274,12 @@ def test_the_speeds_of_a_job_that_may_lend_are_told(tmp_path: Path) -> None:
     assert told == [(4, pytest.approx(100), 8), (2, pytest.approx(80), 4)]
     # 1 / 0.8 on half of its cores.
     assert measured_serial_ppm(speeds, 1, 4) == pytest.approx(750_000, abs=2)
+
+
+def test_a_program_counts_its_own_work_without_knowing_the_total(tmp_path: Path) -> None:
+    spec = job_spec(kind=JobKind.MALLEABLE)
+    (speed,) = run(tmp_path, "count_without_total", spec).core.state.jobs[A].speeds
+    assert (speed.rate, speed.counted) == (pytest.approx(7), True)
 
 
 def test_of_a_job_that_lends_nothing_they_are_not(tmp_path: Path) -> None:

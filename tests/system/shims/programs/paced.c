@@ -34,6 +34,6 @@ int main(int argc, char **argv)
         const double now = seconds();
         done += (now - before) / (serial + (1.0 - serial) / team);
         before = now;
-        wattfold_progress(done, 1e9);
+        wattfold_progress(done, 0.0);
     }
 }

@@ -1,11 +1,11 @@
 """Profiles of applications, learnt from the progress of running jobs.
 
 A job without a measured profile runs under a documented default. While it runs, its shim counts
-parallel regions, or the program reports its progress. The rate of this count at each size and cap
-measures the speed there. When the total is known (the program reported it, or the job has ended),
-the points are fitted together with those of earlier runs and with the assumptions about unknown
-programs (`models/learnt.py`). The profile is stored and marked as learnt. It never replaces a
-measured profile.
+parallel regions, or the program counts its own work, with or without a total. The rate of this
+count at each size and cap measures the speed there. When the total is known (the program reported
+it, or the job has ended), the points are fitted together with those of earlier runs and with the
+assumptions about unknown programs (`models/learnt.py`). The profile is stored and marked as learnt.
+It never replaces a measured profile.
 """
 
 from __future__ import annotations
@@ -70,6 +70,8 @@ class _Trace:
     key: _Key = _NOWHERE
     count: float = 0.0
     total: float = 0.0
+    counted: bool = False
+    """Whether the program counts its own work; otherwise its parallel regions are counted."""
     taken_ns: int = 0
     reported: float = 0.0
     attempt: int = 0
@@ -122,12 +124,13 @@ class ProgressLearner:
             return
         trace = self._traces.setdefault(job.job_id, _Trace())
         key = _key(job)
-        count = seen.done if seen.total > 0 else float(seen.regions)
+        counted = seen.done > 0 or seen.total > 0
+        count = seen.done if counted else float(seen.regions)
         settled = _on_target(job) and not held_back(self._service.core.state, job)
         if trace.attempt != job.attempt:
             # Its starting progress was not made since the last sample.
             trace.attempt, trace.key = job.attempt, _NOWHERE
-        if (seen.total > 0) != (trace.total > 0):
+        if counted != trace.counted:
             # Regions and the program's own count are different measures.
             trace.buckets.clear()
             trace.key = _NOWHERE
@@ -135,9 +138,10 @@ class ProgressLearner:
             bucket = trace.buckets.setdefault(key, _Bucket())
             bucket.count += count - trace.count
             bucket.seconds += (now_ns - trace.taken_ns) / 1e9
-            self._tell_speed(job, key, bucket, counted=seen.total > 0)
+            self._tell_speed(job, key, bucket, counted=counted)
         trace.key = key if settled else _NOWHERE
         trace.count, trace.taken_ns, trace.total = count, now_ns, seen.total
+        trace.counted = counted
         if seen.total > 0:
             share = min(max(seen.done / seen.total, 0.0), 1.0)
             if abs(share - trace.reported) >= REPORT_STEP:
