@@ -48,7 +48,7 @@ def simulated(
 ) -> RunRecord:
     entry = registry.find(name)
     assert entry is not None
-    jobs = source(folder, exact, FEW if entry.family.name == "constraint" else JOBS)
+    jobs = source(folder, exact, FEW if name.startswith("constraint") else JOBS)
     case = SimulationCase(
         source=replace(jobs, profiles=entry.family.needs_profiles),
         machine=machine,
