@@ -56,7 +56,10 @@ WHOLE_RUNS = (
     "unit/cli/test_cli_compare",
     "unit/docs/test_simulation_page",
     "unit/docs/test_readme",
+    "unit/results/test_simulation_figures",
     "property/agent/test_kill_every_step",
+    "property/core/test_preemption_runs",
+    "property/pool/test_slowdown_service_and_pool",
 )
 """Folders and files whose tests simulate whole runs; ``scripts/test quick`` leaves them out."""
 
