@@ -46,7 +46,6 @@ FOLDERS = ("system", "trust", "found", "believes", "property", "simulation", "co
 
 
 WHOLE_RUNS = (
-    "simulation",
     "unit/experiments",
     "unit/pool/test_foretelling",
     "unit/runs",
@@ -61,7 +60,8 @@ WHOLE_RUNS = (
     "property/core/test_preemption_runs",
     "property/pool/test_slowdown_service_and_pool",
 )
-"""Folders and files whose tests simulate whole runs; ``scripts/test quick`` leaves them out."""
+"""Folders and files whose tests simulate whole runs; ``scripts/test quick`` leaves them out, and
+``tests/simulation``."""
 
 
 @pytest.hookimpl(wrapper=True)

@@ -23,7 +23,7 @@ ZONES_MAX = 64
 CURVE_MAX = 1e6
 """Watts, gigahertz, and the coefficients of a power model."""
 CURVE_A_MIN = 1e-9
-"""W/GHz³. A power model without a cubic term has no frequency of least energy."""
+"""W/GHz³. A power model without a cubic term has no frequency of minimum energy."""
 NAMES_MAX = 1024
 """GPUs of a node, and features."""
 _GPU_ACCESS = {
@@ -124,7 +124,7 @@ def _topology(message: pb.Inventory, cpus: CpuSet) -> Topology:
 
 @functools.lru_cache(maxsize=1024)
 def _shared(topology: Topology) -> Topology:
-    """One object for nodes that are alike: a snapshot of a cluster is sent to the worker often."""
+    """One object for nodes with equal topologies: snapshots are often sent to the worker."""
     return topology
 
 

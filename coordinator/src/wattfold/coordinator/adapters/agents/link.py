@@ -161,7 +161,7 @@ class AgentLink:
         return spec
 
     def _tell_unknown(self, inventory: pb.Inventory) -> None:
-        """One line for what an agent of a newer version has and this version cannot use."""
+        """Log the parts of a newer agent that this version cannot use, in one line."""
         unknown = unknown_parts(inventory)
         if unknown and unknown != self._unknown:
             parts, means = (
@@ -190,7 +190,7 @@ class AgentLink:
         return found
 
     async def _follow_on(self, spec: NodeSpec) -> None:
-        """Follows the telemetry over connections that end while the agent goes on.
+        """Follows the telemetry over connections that end while the agent keeps running.
 
         An agent, or what is between, may end a connection because of its age. That is no silence
         if the same agent answers at once.

@@ -1,12 +1,12 @@
 """Whether a starting coordinator may command its nodes: no other one knows more than its journal.
 
 A journal can be an old copy: a cloned machine, a folder that was copied to a new head node, a
-snapshot. It does not show that itself, but agents remember whom they obey: the highest epoch, the
-instance that began it, and the number of the last event that this instance had on disk. So they are
-asked before anything is commanded. After the start of the new epoch a few of them are taken in one
-by one, in the order of their names: of two coordinators that start at once, one is refused by the
-first that both reach, before either has changed a cap. A node that did not answer before the start
-is asked at its first contact, as the network may have been in two parts.
+snapshot. The copy looks like the original, but agents remember the coordinator that they obey: its
+highest epoch, its instance, and the number of the last event that it had on disk. So the agents are
+asked before any command. After the start of the new epoch, a few agents are taken over one after
+the other, in the order of their names. If two coordinators start at once, the first agent that both
+reach refuses one of them, before any cap has changed. A node that did not answer before the start
+is asked at its first contact, because the network may have been in two parts.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ class Nodes:
             try:
                 found = await self._inventory(node_id, pb.GetInventoryRequest())
             except grpc.aio.AioRpcError:
-                return None  # Its link will tell, again and again.
+                return None  # Its link reports the failure, repeatedly.
         if found.epoch > EPOCH_MAX:
             return None  # The same: no coordinator has begun it.
         return _told(node_id, found)
