@@ -247,3 +247,33 @@ def test_a_job_runs_as_the_account_named(plain_agent):
     assert plain_agent.ended("u").exit_code == 0
     assert (work / "wattfold-u.out").read_text().splitlines()[0] == "nobody"
     assert (work / "wattfold-u.out").stat().st_uid == 65534
+
+
+@pytest.mark.parametrize("kills", [True, False])
+def test_an_agent_that_stops_while_a_job_starts(plain_agent, kills):
+    """It leaves no job that it should end, and waits for no end of a job that it should leave."""
+    running = plain_agent
+    if not kills:
+        running.stop()
+        *running.flags, _ = running.flags
+        running.start()
+    running.lease()
+    first = running.launch("first", ["sleep", "600"], str(CPUS[0])).pid
+    [server] = [p for p in family(running.process.pid) if name_of(p) == fork_server.NAME]
+    os.kill(server, signal.SIGSTOP)
+    request = running.launch_request("second", ["sleep", "600"], str(CPUS[1]))
+    call = running.stub.Launch.future(request, timeout=240)
+    until(lambda: "second" in running.processes())
+    running.process.send_signal(signal.SIGTERM)
+    until(call.done)  # The server has ended the call, but not the start.
+    if kills:
+        assert wait_gone(first)
+    os.kill(server, signal.SIGCONT)
+    assert running.process.wait(60) == 0
+    log = running.log()
+    assert "event=job_started job=second" in log
+    assert ("event=job_ended job=second" in log) is kills
+    assert alive(first) is not kills
+    if not kills:
+        running.flags += ["--kill-jobs-on-exit"]
+    running.start()

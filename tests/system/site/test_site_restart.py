@@ -258,8 +258,10 @@ def test_parm_takes_nodes_of_a_job_for_one_of_more_worth(
     other = site.submit(
         ["/bin/sleep", "600"], unit=pb.SIZE_UNIT_NODES, priority=500.0, time_ns=3600 * 10**9
     )
+    # A node is free once the job's process there has ended, before the last one ends.
     site.running(other)
-    job = site.job(runs.job_id)
+    wait_until("attempt 2", lambda: runs.starts(2))
+    job = site.running(runs.job_id)
     assert (job.attempt, job.resizes, job.spec.size_min) == (2, 1, 1)
     assert job.attempts[0].why.startswith("3 -> ")
     site.client.cancel(other)

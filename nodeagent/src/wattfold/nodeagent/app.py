@@ -186,6 +186,8 @@ async def run(config: Config) -> None:
     await server.stop(_STOP_GRACE_S)
     if config.kill_jobs_on_exit:
         await jobs.orders.end_all(_KILL_GRACE_S)
+    else:
+        await jobs.orders.settle()
     for task in background:
         task.cancel()
     steps.close()

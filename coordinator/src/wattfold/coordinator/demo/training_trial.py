@@ -51,7 +51,10 @@ SAMPLE_S = 0.25
 LEAST_INTERVAL_S = 1.0
 RESTART_S = 1.0
 LATEST = 4.0
-"""Maximum wait for the end, relative to the time from the first submission to the last due date."""
+"""Maximum time without a change of a job, relative to that from the first submission to the last
+due date."""
+STARTS_S = 60.0
+"""Added to it: starts of processes, which take no less time at a small scale."""
 _BUDGET_W = 100_000.0
 _PROGRAM = "wattfold.shims.training_load"
 _NODE = """base_power_w = {base}
@@ -204,7 +207,8 @@ class Trial:
         """Submit all jobs at their times, and wait until they have ended."""
         began_s, ids = time.time(), dict[str, str]()
         last_s = max(n * APART_S + one.due_s for n, one in enumerate(self._wanted)) / self._scale
-        sampled_s = began_s
+        sampled_s = changed_s = began_s
+        before: list[object] = []
         while True:
             self._interruption.check()
             passed_s = time.time() - began_s
@@ -218,8 +222,11 @@ class Trial:
             jobs = self._jobs()
             if len(ids) == len(self._wanted) and all(job.state in ENDED for job in jobs):
                 break
-            if passed_s > LATEST * last_s:
-                raise RunError(f"jobs still wait or run after {passed_s:.0f} s")
+            states: list[object] = [(job.job_id, job.state, job.attempt) for job in jobs]
+            if states != before:
+                before, changed_s = states, now_s
+            elif now_s - changed_s > LATEST * last_s + STARTS_S:
+                raise RunError(f"no job has started or ended for {now_s - changed_s:.0f} s")
             self._pace.wait(SAMPLE_S)
         found = {job.job_id: job for job in jobs}
         return [self._told(one, found[ids[one.name]], n) for n, one in enumerate(self._wanted)]

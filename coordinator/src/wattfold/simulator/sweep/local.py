@@ -18,6 +18,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wai
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from multiprocessing.process import BaseProcess
 from types import FrameType
 
 from wattfold.simulator.sweep.case import Case, Failed, Measure, Outcome
@@ -140,14 +141,20 @@ def _pool(processes: int, measure: Measure) -> Iterator[ProcessPoolExecutor]:
         yield pool
         finished = True
     finally:
-        ours = [child for child in multiprocessing.active_children() if child not in others]
         if not finished:
-            for child in ours:
-                child.terminate()
-        pool.shutdown(wait=finished, cancel_futures=True)
-        for child in ours:
-            # The executor's own thread may have collected it already.
-            with suppress(ValueError, AssertionError):
-                child.join(_GRACE_S)
-                if child.is_alive():
-                    child.kill()
+            _end([child for child in multiprocessing.active_children() if child not in others])
+        # This also waits for the thread of the executor. If it still closed its pipes while the
+        # interpreter exits, an error would be printed.
+        pool.shutdown(cancel_futures=True)
+
+
+def _end(children: Sequence[BaseProcess]) -> None:
+    """Terminate processes, and kill those that do not end in time."""
+    for child in children:
+        child.terminate()
+    for child in children:
+        # The executor's own thread may have collected it already.
+        with suppress(ValueError, AssertionError):
+            child.join(_GRACE_S)
+            if child.is_alive():
+                child.kill()

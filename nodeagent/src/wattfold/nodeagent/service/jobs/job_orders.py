@@ -47,6 +47,7 @@ class JobOrders:
         self._spawn = spawn
         self._suspending = Suspending(ports.groups, ports.firmware, members)
         self._called_off = CalledOff()
+        self._settled = False
 
     def deliver(self, job_id: str, attempt: int, number: int) -> bool:
         """Only send a signal to the process group of an attempt (0: any attempt).
@@ -88,10 +89,8 @@ class JobOrders:
         ``saves``: the job will continue later, so its snapshot folder is examined. Returns False if
         the attempt does not run here; it will then not start here either. Raises Refused.
         """
-        begins = self._jobs.get(JobId(job_id))
-        if begins is not None and begins.state is JobState.STARTING:
-            async with begins.lock:
-                pass  # It runs now, or could not be started.
+        if (begins := self._jobs.get(JobId(job_id))) is not None:
+            await _begun(begins)
         job = self._attempt(job_id, attempt)
         if job is not None and saves and not job.asked:
             before = await snapshot_folder.look(job.snapshot_path, elsewhere=job.steps_only)
@@ -116,7 +115,9 @@ class JobOrders:
         return True
 
     def check_start(self, job_id: JobId, attempt: int) -> None:
-        """Raise WrongState for an attempt that was ended before it arrived."""
+        """Raise WrongState for an attempt that was ended before it arrived, or after `settle`."""
+        if self._settled:
+            raise WrongState(f"job {job_id}: this agent stops and starts no further job")
         if self._called_off.stands(job_id, attempt, time.monotonic_ns()):
             logs.warning("launch_cancelled", job=job_id, attempt=attempt)
             raise WrongState(f"job {job_id}: attempt {attempt} was cancelled before it arrived")
@@ -177,12 +178,24 @@ class JobOrders:
             self._ports.firmware.release(job.id)
         self.kill(job)
 
+    async def settle(self) -> None:
+        """Let no further job start, and wait until the starting jobs run.
+
+        Commands that the agent has begun go on after its server has stopped.
+        """
+        self._settled = True
+        await asyncio.gather(*map(_begun, list(self._jobs.values())))
+
     async def end_all(self, grace_s: float) -> None:
-        """End all jobs and wait for their ends."""
-        running = [job for job in self._jobs.values() if job.live]
-        for job in running:
-            self.signal(job.id, signal.SIGTERM, int(grace_s * NS_PER_S))
-        for job in running:
+        """Let no further job start, end all jobs, and wait for their ends."""
+        self._settled = True
+        live = [job for job in self._jobs.values() if job.live]
+        await asyncio.gather(*(self._end(job, grace_s) for job in live))
+
+    async def _end(self, job: Job, grace_s: float) -> None:
+        await _begun(job)
+        self.signal(job.id, signal.SIGTERM, int(grace_s * NS_PER_S))
+        if self._jobs.get(job.id) is job:
             await job.over.wait()
 
     def _attempt(self, job_id: str, attempt: int) -> Job | None:
@@ -218,3 +231,10 @@ class JobOrders:
                 job.saving = Saving.KILLED
                 self._files.note(job)
             await self._leaving.kill(job)
+
+
+async def _begun(job: Job) -> None:
+    """Wait until a starting job runs, or could not be started."""
+    if job.state is JobState.STARTING:
+        async with job.lock:
+            pass
