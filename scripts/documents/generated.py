@@ -28,6 +28,7 @@ COORDINATOR = ROOT / "coordinator" / "src" / "wattfold" / "coordinator"
 CORE = COORDINATOR / "core"
 DECISIONS = ROOT / "docs" / "adr"
 CLI = COORDINATOR / "cli"
+AGENT = ROOT / "nodeagent" / "src" / "wattfold" / "nodeagent"
 DOCUMENTS = [
     path
     for pattern in ("*.md", "adr/README.md", "examples/*.toml", "man/*.[18]")
@@ -331,9 +332,9 @@ def lazy_commands() -> Iterator[str]:
                 yield from ast.literal_eval(node.value or ast.Dict([], [])).values()
 
 
-def metrics() -> str:
-    """Return the table of all metrics: names, types, labels and help texts."""
-    path = COORDINATOR / "adapters" / "metrics" / "catalogue.py"
+def metrics(part: Path) -> str:
+    """Return the table of the metrics of a part: names, types, labels and help texts."""
+    path = part / "adapters" / "metrics" / "catalogue.py"
     tree = ast.parse(path.read_text(encoding="utf-8"))
     kinds = {name: name.lower() for name in ("GAUGE", "COUNTER", "HISTOGRAM", "INFO")}
     suffixes = {"COUNTER": "_total", "INFO": "_info"}
@@ -363,7 +364,8 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "manual_policies": manual_policies,
     "manual_settings": manual_settings,
     "manual_names": manual_names,
-    "metrics": metrics,
+    "metrics": lambda: metrics(COORDINATOR),
+    "agent_metrics": lambda: metrics(AGENT),
     "short_helps": short_helps,
 }
 

@@ -42,6 +42,9 @@ def load_text(tmp_path, text: str, *flags: str):
         ("emulate = true\nfloor_w = 10", r"agent.toml:2: floor_w = 10 W is outside .* 25..95 W"),
         ("omp_shim = '/no/such.so'", r"not a file"),
         ("token_file = '/no/token'", r"cannot be read"),
+        ("metrics_file = '/tmp/x.txt'", r"agent.toml:1: metrics_file = '/tmp/x.txt' must end in"),
+        ("metrics_file = '/no/where/x.prom'", r"the folder /no/where does not exist"),
+        ("metrics_interval_s = 0.5", r"metrics_interval_s = 0.5 s is outside 1..3600 s"),
     ],
 )
 def test_mistakes_are_refused_where_they_are(tmp_path, text, words):

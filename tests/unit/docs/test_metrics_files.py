@@ -12,14 +12,16 @@ from typing import Any
 
 import pytest
 
-from wattfold.coordinator.adapters.metrics.catalogue import CATALOGUE, HISTOGRAM
+from wattfold.contract.metric import HISTOGRAM
+from wattfold.coordinator.adapters.metrics.catalogue import CATALOGUE as OF_COORDINATOR
+from wattfold.nodeagent.adapters.metrics.catalogue import CATALOGUE as OF_AGENT
 
 ROOT = Path(__file__).resolve().parents[3]
 FOLDER = ROOT / "packaging" / "metrics"
 DASHBOARD = json.loads((FOLDER / "wattfold-dashboard.json").read_text(encoding="utf-8"))
 SERIES = {
     metric.exposed + suffix: {*metric.labels, *(["le"] if suffix == "_bucket" else [])}
-    for metric in CATALOGUE
+    for metric in (*OF_COORDINATOR, *OF_AGENT)
     for suffix in (("_bucket", "_count", "_sum") if metric.kind == HISTOGRAM else ("",))
 }
 OF_PROMETHEUS = {"instance", "job"}
@@ -67,7 +69,7 @@ def test_every_metric_but_descriptions_is_on_the_dashboard_or_in_a_rule() -> Non
     used = " ".join(QUERIES)
     unused = {
         metric.name
-        for metric in CATALOGUE
+        for metric in (*OF_COORDINATOR, *OF_AGENT)
         if not re.search(rf"\b{metric.name}(_total|_bucket|_count|_info)?\b", used)
     }
     assert unused == {
@@ -80,6 +82,17 @@ def test_every_metric_but_descriptions_is_on_the_dashboard_or_in_a_rule() -> Non
         "wattfold_leases",
         "wattfold_node_duties",
         "wattfold_jobs_submitted",
+        "wattfold_agent_build",
+        "wattfold_zone_floor_watts",
+        "wattfold_node_base_power_watts",
+        "wattfold_node_emulated",
+        "wattfold_node_lease_remaining_seconds",
+        "wattfold_node_at_floor",
+        "wattfold_node_left",
+        "wattfold_node_foreign_settings",
+        "wattfold_node_caps_not_held",
+        "wattfold_node_running_jobs",
+        "wattfold_node_start_fault",
     }
 
 

@@ -15,14 +15,9 @@ from unit.core.stage import FLOOR_W, LEASE_NS, S, Stage, W, job_spec, on, planni
 from unit.metrics.scrapes import scraped, total, value, view
 
 from wattfold.contract.ids import NodeId
+from wattfold.contract.metric import COUNTER, HISTOGRAM, INFO, Metric
 from wattfold.coordinator.adapters.learning.observations import NodeSample, Observations, ZoneSample
-from wattfold.coordinator.adapters.metrics.catalogue import (
-    CATALOGUE,
-    COUNTER,
-    HISTOGRAM,
-    INFO,
-    Metric,
-)
+from wattfold.coordinator.adapters.metrics.catalogue import CATALOGUE
 from wattfold.coordinator.adapters.metrics.exposition import OPEN_STATES, render, zone_causes
 from wattfold.coordinator.adapters.metrics.meters import OTHER, OUTCOMES_MAX, Durations, Meters
 from wattfold.coordinator.core.model import events as ev

@@ -8,6 +8,7 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Coroutine
 from pathlib import Path
 
 import grpc
@@ -178,6 +179,9 @@ async def run(config: Config) -> None:
     ]
     if not address.startswith("unix:"):
         background.append(asyncio.create_task(ConnectionLimit(address).look_for_ever()))
+    if config.metrics_file is not None:
+        metrics = _metrics(config.metrics_file, config, power, jobs)
+        background.append(asyncio.create_task(metrics))
     manager.ready()
     print(f"ready node={config.node_id} capped_zones={capped} listen={address}", flush=True)
     await stop.wait()
@@ -269,6 +273,20 @@ async def _account_for_ever(accounting: Accounting) -> None:
         except OSError as error:
             if count := repeats.one_more("accounting", time.monotonic()):
                 logs.warning("accounting_failed", reason=error, times=count)
+
+
+def _metrics(
+    path: Path, config: Config, power: NodePower, jobs: NodeJobs
+) -> Coroutine[None, None, None]:
+    # The library is optional, and its import takes as long as that of the agent.
+    from wattfold.nodeagent.adapters.metrics.textfile import MetricsFile, NodeFacts
+
+    facts = NodeFacts(
+        node_id=config.node_id,
+        base_uw=config.base_power_uw,
+        emulated=config.emulation is not None or config.fixture is not None,
+    )
+    return MetricsFile(path, facts, power, jobs).write_for_ever(config.metrics_interval_s)
 
 
 def _make_run_dir(path: Path) -> None:

@@ -10,6 +10,7 @@ import hashlib
 import os
 import socket
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +61,8 @@ class Config:
     token: str | None
     state_dir: Path
     run_dir: Path
+    metrics_file: Path | None
+    metrics_interval_s: float
     cpus: CpuSet
     powercap_root: Path
     cgroup_root: Path
@@ -138,6 +141,8 @@ def _build(top: dict[str, Any], source: Source, emulation: dict[str, Any]) -> Co
         token=_token(top, source),
         state_dir=Path(top["state_dir"]).absolute(),
         run_dir=run_dir,
+        metrics_file=_metrics_file(top["metrics_file"], source),
+        metrics_interval_s=top["metrics_interval_s"],
         cpus=_cpus(top["cpus"], source),
         powercap_root=_powercap_root(top["powercap_root"], made_in),
         cgroup_root=Path(top["cgroup_root"]),
@@ -163,6 +168,21 @@ def _build(top: dict[str, Any], source: Source, emulation: dict[str, Any]) -> Co
         emulation=emulated,
         fixture=fixture,
     )
+
+
+def _metrics_file(given: str | None, source: Source) -> Path | None:
+    if given is None:
+        return None
+    path = Path(given).absolute()
+    if path.suffix != ".prom":
+        raise source.wrong("metrics_file", f"= {given!r} must end in .prom: others are not read")
+    if not path.parent.is_dir():
+        raise source.wrong("metrics_file", f"= {given!r}: the folder {path.parent} does not exist")
+    if find_spec("prometheus_client") is None:
+        raise source.wrong(
+            "metrics_file", "needs the package prometheus-client; install wattfold[metrics]"
+        )
+    return path
 
 
 def _names(key: str, top: dict[str, Any], source: Source) -> tuple[str, ...]:

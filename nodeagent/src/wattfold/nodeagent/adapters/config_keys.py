@@ -90,6 +90,22 @@ TOP = {
         metavar="DIR",
         help="Directory of the sockets and of the emulated zones. Default: /run/wattfold-agent.",
     ),
+    "metrics_file": Key(
+        kind=str,
+        metavar="FILE",
+        help="File for the metrics, which the node exporter of Prometheus reads (textfile"
+        " collector). Its name must end in .prom. Requires the extra metrics. Default: no"
+        " metrics.",
+    ),
+    "metrics_interval_s": Key(
+        kind=float,
+        default=15.0,
+        low=1,
+        high=3600,
+        unit=" s",
+        metavar="SECONDS",
+        help="Time between two versions of the metrics, in seconds. Default: 15.",
+    ),
     "cpus": Key(
         kind=str,
         metavar="LIST",

@@ -1,31 +1,12 @@
 """All metrics of the coordinator: names, types, labels and help texts.
 
-Names follow the conventions of Prometheus: base units, and `_total` for counters. Each label has
-few possible values. No label names a job, a user or an application, so the number of series does
-not grow with the queue. `scripts/gen_docs` reads the table as text: all arguments are literals.
+No label names a job, a user or an application, so the number of series does not grow with the
+queue.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-GAUGE, COUNTER, HISTOGRAM, INFO = "gauge", "counter", "histogram", "info"
-
-
-@dataclass(frozen=True, slots=True)
-class Metric:
-    """A metric. The name of a counter lacks `_total`, and the name of an info lacks `_info`."""
-
-    name: str
-    kind: str
-    help: str
-    labels: tuple[str, ...] = ()
-
-    @property
-    def exposed(self) -> str:
-        """The name in the text format."""
-        return self.name + {COUNTER: "_total", INFO: "_info"}.get(self.kind, "")
-
+from wattfold.contract.metric import COUNTER, GAUGE, HISTOGRAM, INFO, Metric
 
 CATALOGUE = (
     Metric("wattfold_build", INFO, "Version of the coordinator.", ("version",)),

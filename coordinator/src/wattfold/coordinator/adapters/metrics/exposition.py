@@ -23,14 +23,8 @@ from prometheus_client.core import (
 from prometheus_client.metrics_core import Metric as Family
 from prometheus_client.registry import Collector
 
-from wattfold.coordinator.adapters.metrics.catalogue import (
-    BY_NAME,
-    COUNTER,
-    GAUGE,
-    HISTOGRAM,
-    INFO,
-    Metric,
-)
+from wattfold.contract.metric import COUNTER, GAUGE, HISTOGRAM, INFO, Metric
+from wattfold.coordinator.adapters.metrics.catalogue import BY_NAME
 from wattfold.coordinator.adapters.metrics.meters import Durations, Figures
 from wattfold.coordinator.core.model.job import FINAL_STATES, Job, JobState
 from wattfold.coordinator.core.model.node import Duty, NodeState, ZoneKind
