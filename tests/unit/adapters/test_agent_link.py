@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import threading
 from collections.abc import Awaitable, Callable, Iterator
 from concurrent import futures
@@ -161,3 +162,21 @@ def test_an_end_that_was_not_forgotten_is_told_again(
         assert (ends, agent.forgotten) == (3, [2])
 
     linked(agent, tmp_path, test)
+
+
+def test_a_closed_link_starts_no_call(tmp_path: Path) -> None:
+    """The core may still decide while the coordinator ends."""
+    failed: list[dict[str, Any]] = []
+
+    async def close(link: AgentLink, posted: Posted) -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: failed.append(context))
+        await link.close()
+        link.commands.perform(act.ForgetProcess(node_id=N0, job_id=A, request_id="r", cause="a"))
+        if others := asyncio.all_tasks() - {asyncio.current_task()}:
+            await asyncio.wait(others)
+
+    agent = WilfulAgent()
+    linked(agent, tmp_path, close)
+    gc.collect()
+    assert not failed
+    assert not agent.forgotten

@@ -14,7 +14,7 @@ import pytest
 
 ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "docs" / "adding-a-policy.md").read_text(encoding="utf-8")
-COPIED = ("coordinator", "docs", "scripts/documents", "tests", "pyproject.toml")
+COPIED = ("coordinator", "nodeagent", "docs", "scripts/documents", "tests", "pyproject.toml")
 _FILE = re.compile(r"# file: (\S+)\n(.*)", re.S)
 
 

@@ -60,15 +60,19 @@ class AgentCommands:
         self._remembered = remembered
         self._closed = closed
         self._under_way: set[asyncio.Task[None]] = set()
+        self._ended = False
 
     async def close(self) -> None:
-        """Cancel the pending calls."""
+        """Cancel the pending calls, and start none from now on."""
+        self._ended = True
         for task in list(self._under_way):
             task.cancel()
         await asyncio.gather(*self._under_way, return_exceptions=True)
 
     def perform(self, action: act.Action) -> None:
-        """Start the call of an action."""
+        """Start the call of an action. After `close`, it is dropped, as by a coordinator that ends."""
+        if self._ended:
+            return
         task = asyncio.create_task(self._perform(action))
         self._under_way.add(task)
         task.add_done_callback(self._under_way.discard)
