@@ -70,7 +70,7 @@ class AgentCommands:
         await asyncio.gather(*self._under_way, return_exceptions=True)
 
     def perform(self, action: act.Action) -> None:
-        """Start the call of an action. After `close`, it is dropped, as by a coordinator that ends."""
+        """Start the call of an action; after `close`, drop it, as a killed coordinator does."""
         if self._ended:
             return
         task = asyncio.create_task(self._perform(action))
