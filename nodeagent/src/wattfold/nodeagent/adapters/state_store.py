@@ -16,6 +16,7 @@ from typing import Any
 
 from wattfold.nodeagent import logs
 from wattfold.nodeagent.adapters.locks import locked
+from wattfold.nodeagent.adapters.state_sync import sync_folder
 from wattfold.nodeagent.core.errors import Broken, NoSpace, Refused
 from wattfold.nodeagent.guard import LOCK_FILE
 
@@ -123,7 +124,7 @@ class StateStore:
                 os.close(fd)
             os.rename(temporary, path)
             if durable:
-                _sync_folder(os.path.dirname(path))
+                sync_folder(Path(path).parent)
         except OSError as error:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(temporary)
@@ -167,11 +168,3 @@ class StateStore:
 def _write_all(fd: int, data: bytes) -> None:
     while data:
         data = data[os.write(fd, data) :]
-
-
-def _sync_folder(path: str) -> None:
-    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)

@@ -127,7 +127,7 @@ class JobEnds:
             note=job.message,
         )
         try:
-            self._files.save(job)
+            self._files.save_durably(job)
         except Refused as error:
             # The exit file of the keeper still reports the end to the next agent.
             logs.warning("job_end_not_saved", job=job.id, reason=error)

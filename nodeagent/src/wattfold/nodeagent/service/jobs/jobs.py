@@ -308,7 +308,7 @@ class NodeJobs:
         job.started_ns = job.held_since_ns = time.monotonic_ns()
         job.state = JobState.RUNNING
         try:
-            self._files.save(job)
+            self._files.save_durably(job)
         except BaseException:
             await starting.abandon()
             raise

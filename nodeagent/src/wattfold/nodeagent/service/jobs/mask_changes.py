@@ -51,7 +51,7 @@ class JobRecords:
 
     members: Callable[[Job], list[int]]
     save: Callable[[Job], None]
-    """Saves durably; raises Refused."""
+    """Saves for the next agent; raises Refused."""
     note: Callable[[Job], None]
     """Saves if possible."""
 

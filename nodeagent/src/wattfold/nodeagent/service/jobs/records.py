@@ -20,7 +20,7 @@ from wattfold.nodeagent.core.tasks import TASKS_MAX
 from wattfold.nodeagent.service.jobs.charm_program import Processor
 
 SEQ_STEP = 1000
-"""Sequence numbers are reserved on disk in steps, so that a resize needs no durable write."""
+"""Sequence numbers are reserved on disk in steps, so that few resizes write."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
