@@ -7,7 +7,8 @@
 The comments begin with `# ` in examples of configurations and in Python, and with `.\\" ` in
 manual pages.
 
-The generator reads sources as text. It imports only the registry of policies, from this tree.
+The generator reads sources as text. It imports only the registry of policies and the messages of
+the contract, from this tree. It also writes the JSON Schemas of lists (`json_schemas`).
 """
 
 from __future__ import annotations
@@ -385,6 +386,8 @@ def main(arguments: list[str]) -> int:
             stale.append(str(document.relative_to(ROOT)))
             if "--check" not in arguments:
                 document.write_text(new, encoding="utf-8")
+    schemas = importlib.import_module("json_schemas").renew(write="--check" not in arguments)
+    stale += [str(path.relative_to(ROOT)) for path in schemas]
     if stale and "--check" in arguments:
         print(f"stale: {', '.join(stale)}; run scripts/gen_docs", file=sys.stderr)
         return 1

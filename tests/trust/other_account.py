@@ -22,6 +22,7 @@ _SERVE = """
 import json, os, resource, socket, sys
 import wattfold.coordinator.cli.main as main
 import wattfold.coordinator.cli.site.audit, wattfold.coordinator.cli.jobs.jobs
+import wattfold.coordinator.cli.jobs.queue
 import wattfold.coordinator.cli.jobs.control, wattfold.coordinator.cli.site.power
 import wattfold.coordinator.cli.jobs.submit, wattfold.coordinator.cli.site.node
 import wattfold.coordinator.cli.profiles.profile_drop, wattfold.coordinator.cli.site.watch

@@ -121,6 +121,25 @@ def test_watch_without_a_coordinator_leaves_the_screen_alone(tmp_path: Path) -> 
         terminal.close()
 
 
+def test_chosen_columns_are_aligned_on_a_terminal_and_fit_it(
+    address: str, fake: FakeCoordinator
+) -> None:
+    reason = "a long reason " * 10
+    for name in ("j1", "job-2"):
+        spec = pb.JobSpec(name="a b")
+        fake.add(pb.Job(job_id=name, state=pb.JOB_STATE_PENDING, spec=spec, reason=reason))
+    words = [*WATTFOLD, "--no-color", "--coordinator", address, "queue", "--no-header"]
+    terminal = Terminal([*words, "--format", "id,cap,name,reason"])
+    try:
+        assert terminal.end() == 0
+        first, second = terminal.shown.decode().replace("\r", "").splitlines()
+        assert first.startswith("j1    - a b a long reason")
+        assert second.startswith("job-2 - a b a long reason")
+        assert {len(first), len(second)} == {80}
+    finally:
+        terminal.close()
+
+
 def test_interrupted_wait_detaches(address: str, fake: FakeCoordinator) -> None:
     process = subprocess.Popen(
         [*WATTFOLD, "--coordinator", address, "submit", "--wait", "--", "true"],

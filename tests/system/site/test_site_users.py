@@ -227,6 +227,11 @@ def test_another_account_sees_that_it_is_there_and_no_more(site: LiveSite, runni
     assert job["spec"]["argv"] == []
     assert [share["node_id"] for share in job["shares"]] == ["n0"]
     assert as_account(OTHER, site, "queue", "--mine").startswith("No jobs of yours")
+    # Neither a filter nor an order nor a column reveals a private field.
+    assert as_account(OTHER, site, "queue", "--app", "sh", "-o", "id", "--no-header") == ""
+    assert as_account(OWNER, site, "queue", "--app", "sh", "-o", "id", "--no-header") == running
+    columns = as_account(OTHER, site, "queue", "-o", "id,user,name,app,energy,exit", "--no-header")
+    assert columns.split("\t") == [running, OWNER.pw_name, "-", "-", "-", "-"]
 
 
 def jobs_of(text: str) -> list[dict[str, Any]]:

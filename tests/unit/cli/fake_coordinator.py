@@ -15,6 +15,7 @@ from pathlib import Path
 
 import grpc
 from unit.cli.fake_hands import FakeHands
+from unit.cli.fake_lists import listed
 
 from wattfold.coordinator.cli.shared.formatting import ENDED_STATES
 from wattfold.coordinator.models.gpu_curve import GpuCurve
@@ -184,16 +185,7 @@ class FakeCoordinator(FakeHands):
         with self.changed:
             self.looks += 1
             self.changed.notify_all()
-            if request.job_ids:
-                chosen = [self.jobs[i] for i in request.job_ids if i in self.jobs]
-            else:
-                chosen = [
-                    job
-                    for job in self.jobs.values()
-                    if request.include_ended or job.state not in ENDED_STATES
-                ]
-            shown = chosen[-(request.limit or 1000) :]
-            return pb.ListJobsResponse(jobs=shown, planner=self.planner, total=len(chosen))
+            return listed(request, self.jobs.values(), self.planner)
 
     def GetEnvironment(self, request, context):  # noqa: N802
         self._enter("GetEnvironment", context)

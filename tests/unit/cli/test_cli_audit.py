@@ -7,7 +7,7 @@ from datetime import datetime
 
 import pytest
 
-from wattfold.coordinator.cli.site.audit import parse_moment_s
+from wattfold.coordinator.cli.shared.parsing import parse_moment_s
 
 
 def test_a_duration_is_so_long_ago() -> None:

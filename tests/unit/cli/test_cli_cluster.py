@@ -17,7 +17,8 @@ def test_nodes(wattfold: Command, fake: FakeCoordinator) -> None:
     )
     fake.nodes[0].free_cpus = "3"
     fake.nodes[0].job_ids.append("job-7")
-    header, first, _, third = wattfold("nodes").stdout.splitlines()
+    counts, header, first, _, third = wattfold("nodes").stdout.splitlines()
+    assert counts == "2 up, 1 refused"
     assert header.startswith("NODE")
     for text in ("n1", "up", "1/4", "45.0", "30-60", "51.0", "65.0", "job-7 (emulated)"):
         assert text in first
@@ -162,7 +163,7 @@ def test_nodes_tell_memory_gpus_and_features(wattfold: Command, fake: FakeCoordi
     first.gpus.extend("01")
     first.free_gpus.append("1")
     first.features.append("big")
-    line = wattfold("nodes").stdout.splitlines()[1]
+    line = wattfold("nodes").stdout.splitlines()[2]
     assert "memory 3.0 GiB of 8.0 GiB free, limits: cgroup v2" in line
     assert "GPUs 1 of 2 free, features big" in line
 

@@ -109,8 +109,8 @@ def test_the_newest_jobs_come_first(wattfold: Command) -> None:
         (["--state", "failed"], ["2"]),
         (["--state", "failed", "--state", "completed", "--user", "ada"], ["2", "1"]),
         (["--app", "lammps"], ["3"]),
-        (["--reverse", "--limit", "2"], ["1", "2"]),
-        (["--sort", "energy", "--limit", "1"], ["3"]),
+        (["--sort", "end", "--limit", "2"], ["1", "2"]),
+        (["--sort", "-energy", "--limit", "1"], ["3"]),
         (["--since", "1970-01-02", "--until", "1970-01-03"], []),
     ],
 )

@@ -63,7 +63,8 @@ def test_expected_starts(wattfold: Command, fake: FakeCoordinator) -> None:
     fake.add(job("d", pb.JOB_STATE_PENDING, reason="behind", expected_start_at_s=later))
     fake.jobs["d"].start_promised = True
     fake.add(job("e", pb.JOB_STATE_PENDING, reason="first", expected_start_at_s=soon))
-    rows = wattfold("queue", "--start").stdout.splitlines()
+    counts, *rows = wattfold("queue", "--start").stdout.splitlines()
+    assert counts == "3 waiting"
     assert [row.split()[0] for row in rows] == ["ID", "e", "d", "b"], "who runs is not there"
     assert "START" in rows[0]
     assert f"{formatting.clock(soon)} (in 1m" in rows[1]
@@ -79,7 +80,8 @@ def test_expected_starts(wattfold: Command, fake: FakeCoordinator) -> None:
 def test_queue_shows_what_waits_and_runs(wattfold: Command) -> None:
     result = wattfold("queue")
     assert result.exit_code == 0
-    header, first, second = result.stdout.splitlines()
+    counts, header, first, second = result.stdout.splitlines()
+    assert counts == "1 running, 1 waiting"
     assert header.split()[:4] == ["ID", "NAME", "STATE", "SIZE"]
     for text in ("a ", "name-of-a", "running", "2/1-4", "45.0", "25%", "1m30s", "n1:0-1"):
         assert text in first
@@ -108,14 +110,20 @@ def test_queue_fits_80_columns_and_is_whole_in_a_pipe(
 def test_an_empty_queue_says_so(wattfold: Command, fake: FakeCoordinator) -> None:
     fake.jobs.clear()
     assert wattfold("queue").stdout.startswith("No jobs are waiting or running")
-    assert wattfold.json("queue") == {"jobs": [], "planner": "", "total": 0}
+    assert wattfold.json("queue") == {
+        "schema": 1,
+        "jobs": [],
+        "planner": "",
+        "total": 0,
+        "counts": [],
+    }
 
 
 def test_a_planner_in_trouble_is_told_above_the_queue(
     wattfold: Command, fake: FakeCoordinator
 ) -> None:
     fake.planner = "the planner is late: it has worked on the current plan since 12:00:00"
-    assert wattfold("queue").stdout.startswith(f"Note: {fake.planner}.\nID ")
+    assert wattfold("queue").stdout.startswith(f"Note: {fake.planner}.\n1 running, 1 waiting\nID ")
     assert wattfold.json("queue")["planner"] == fake.planner
     fake.power.planner = fake.planner
     assert fake.planner in wattfold("power").stdout

@@ -58,7 +58,7 @@ def test_orders_show_in_the_table(wattfold: Command, fake: FakeCoordinator) -> N
         pb.Node(duty=pb.NODE_DUTY_LEAVING, duty_reason="new memory", waits_for="40.0 W are missing")
     )
     fake.nodes[1].MergeFrom(pb.Node(duty=pb.NODE_DUTY_RETURNED, outside_uw=21 * W))
-    first, second = wattfold("nodes").stdout.splitlines()[1:]
+    first, second = wattfold("nodes").stdout.splitlines()[2:]
     assert "leaving" in first
     assert "(new memory, 40.0 W are missing, emulated)" in first
     assert "returned" in second

@@ -168,9 +168,9 @@ def test_users_see_only_public_fields_of_other_jobs(path: Path) -> None:
     assert (own.name, own.app, own.energy_j) == ("bench", "gmx", 3_600_000)
 
 
-@pytest.mark.parametrize("criteria", [{"app": "gmx"}])
+@pytest.mark.parametrize("criteria", [{"app": "gmx"}, {"queue": "short"}])
 def test_no_criterion_reveals_private_fields(path: Path, criteria: dict[str, object]) -> None:
-    HistoryFile(path, "a").write([row("1")])
+    HistoryFile(path, "a").write([row("1", queue="short")])
     assert ids(path, BOB, **criteria) == []
     assert ids(path, ADA, **criteria) == ["1"]
 

@@ -29,7 +29,7 @@ class RootCommand(LazyGroup):
     COMMANDS: ClassVar[Mapping[str, str]] = {
         "submit": "jobs.submit:submit",
         "run": "jobs.run:run",
-        "queue": "jobs.jobs:queue",
+        "queue": "jobs.queue:queue",
         "show": "jobs.jobs:show",
         "explain": "jobs.jobs:explain",
         "history": "history.history:history",

@@ -657,26 +657,50 @@ class Residual(_message.Message):
     def __init__(self, node_id: _Optional[str] = ..., job_id: _Optional[str] = ..., cpu: _Optional[int] = ..., cpu_ns: _Optional[int] = ..., load: _Optional[float] = ..., alarm: bool = ...) -> None: ...
 
 class ListJobsRequest(_message.Message):
-    __slots__ = ("job_ids", "include_ended", "limit", "details")
+    __slots__ = ("job_ids", "include_ended", "limit", "details", "states", "user", "mine", "app", "queue", "node_ids", "since_s")
     JOB_IDS_FIELD_NUMBER: _ClassVar[int]
     INCLUDE_ENDED_FIELD_NUMBER: _ClassVar[int]
     LIMIT_FIELD_NUMBER: _ClassVar[int]
     DETAILS_FIELD_NUMBER: _ClassVar[int]
+    STATES_FIELD_NUMBER: _ClassVar[int]
+    USER_FIELD_NUMBER: _ClassVar[int]
+    MINE_FIELD_NUMBER: _ClassVar[int]
+    APP_FIELD_NUMBER: _ClassVar[int]
+    QUEUE_FIELD_NUMBER: _ClassVar[int]
+    NODE_IDS_FIELD_NUMBER: _ClassVar[int]
+    SINCE_S_FIELD_NUMBER: _ClassVar[int]
     job_ids: _containers.RepeatedScalarFieldContainer[str]
     include_ended: bool
     limit: int
     details: bool
-    def __init__(self, job_ids: _Optional[_Iterable[str]] = ..., include_ended: bool = ..., limit: _Optional[int] = ..., details: bool = ...) -> None: ...
+    states: _containers.RepeatedScalarFieldContainer[JobState]
+    user: str
+    mine: bool
+    app: str
+    queue: str
+    node_ids: _containers.RepeatedScalarFieldContainer[str]
+    since_s: float
+    def __init__(self, job_ids: _Optional[_Iterable[str]] = ..., include_ended: bool = ..., limit: _Optional[int] = ..., details: bool = ..., states: _Optional[_Iterable[_Union[JobState, str]]] = ..., user: _Optional[str] = ..., mine: bool = ..., app: _Optional[str] = ..., queue: _Optional[str] = ..., node_ids: _Optional[_Iterable[str]] = ..., since_s: _Optional[float] = ...) -> None: ...
+
+class JobCount(_message.Message):
+    __slots__ = ("state", "jobs")
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    JOBS_FIELD_NUMBER: _ClassVar[int]
+    state: JobState
+    jobs: int
+    def __init__(self, state: _Optional[_Union[JobState, str]] = ..., jobs: _Optional[int] = ...) -> None: ...
 
 class ListJobsResponse(_message.Message):
-    __slots__ = ("jobs", "planner", "total")
+    __slots__ = ("jobs", "planner", "total", "counts")
     JOBS_FIELD_NUMBER: _ClassVar[int]
     PLANNER_FIELD_NUMBER: _ClassVar[int]
     TOTAL_FIELD_NUMBER: _ClassVar[int]
+    COUNTS_FIELD_NUMBER: _ClassVar[int]
     jobs: _containers.RepeatedCompositeFieldContainer[Job]
     planner: str
     total: int
-    def __init__(self, jobs: _Optional[_Iterable[_Union[Job, _Mapping]]] = ..., planner: _Optional[str] = ..., total: _Optional[int] = ...) -> None: ...
+    counts: _containers.RepeatedCompositeFieldContainer[JobCount]
+    def __init__(self, jobs: _Optional[_Iterable[_Union[Job, _Mapping]]] = ..., planner: _Optional[str] = ..., total: _Optional[int] = ..., counts: _Optional[_Iterable[_Union[JobCount, _Mapping]]] = ...) -> None: ...
 
 class ListNodesRequest(_message.Message):
     __slots__ = ()
@@ -1432,7 +1456,7 @@ class ListReservationsResponse(_message.Message):
     def __init__(self, reservations: _Optional[_Iterable[_Union[Reservation, _Mapping]]] = ...) -> None: ...
 
 class ListHistoryRequest(_message.Message):
-    __slots__ = ("since_s", "until_s", "user", "app", "states", "mine", "limit", "sort", "ascending", "job_ids")
+    __slots__ = ("since_s", "until_s", "user", "app", "states", "mine", "limit", "sort", "ascending", "job_ids", "queue")
     SINCE_S_FIELD_NUMBER: _ClassVar[int]
     UNTIL_S_FIELD_NUMBER: _ClassVar[int]
     USER_FIELD_NUMBER: _ClassVar[int]
@@ -1443,6 +1467,7 @@ class ListHistoryRequest(_message.Message):
     SORT_FIELD_NUMBER: _ClassVar[int]
     ASCENDING_FIELD_NUMBER: _ClassVar[int]
     JOB_IDS_FIELD_NUMBER: _ClassVar[int]
+    QUEUE_FIELD_NUMBER: _ClassVar[int]
     since_s: float
     until_s: float
     user: str
@@ -1453,7 +1478,8 @@ class ListHistoryRequest(_message.Message):
     sort: str
     ascending: bool
     job_ids: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, since_s: _Optional[float] = ..., until_s: _Optional[float] = ..., user: _Optional[str] = ..., app: _Optional[str] = ..., states: _Optional[_Iterable[_Union[JobState, str]]] = ..., mine: bool = ..., limit: _Optional[int] = ..., sort: _Optional[str] = ..., ascending: bool = ..., job_ids: _Optional[_Iterable[str]] = ...) -> None: ...
+    queue: str
+    def __init__(self, since_s: _Optional[float] = ..., until_s: _Optional[float] = ..., user: _Optional[str] = ..., app: _Optional[str] = ..., states: _Optional[_Iterable[_Union[JobState, str]]] = ..., mine: bool = ..., limit: _Optional[int] = ..., sort: _Optional[str] = ..., ascending: bool = ..., job_ids: _Optional[_Iterable[str]] = ..., queue: _Optional[str] = ...) -> None: ...
 
 class HistoryAttempt(_message.Message):
     __slots__ = ("number", "started_at_s", "ended_at_s", "nodes", "core_s", "energy_j", "why")

@@ -14,6 +14,7 @@ from typing import Any
 
 from wattfold.contract.ids import JobId, NodeId
 from wattfold.coordinator.adapters.copies import pictures, view_requests
+from wattfold.coordinator.adapters.copies.job_filter import ALL_JOBS, JobFilter
 from wattfold.coordinator.adapters.copies.outlook_views import Setting
 from wattfold.coordinator.adapters.copies.replica_feed import ReplicaFeed
 from wattfold.coordinator.adapters.door.peers import Peer
@@ -65,6 +66,7 @@ class PictureFeed:
         include_ended: bool,
         limit: int = 0,
         *,
+        chosen: JobFilter = ALL_JOBS,
         details: bool = False,
     ) -> bytes:
         """Return a `ListJobsResponse` for an account. Raises NoPictureError."""
@@ -74,6 +76,7 @@ class PictureFeed:
             job_ids=job_ids,
             include_ended=include_ended,
             limit=most,
+            chosen=chosen,
             details=details,
         )
         return await self._ask(asked)

@@ -9,6 +9,7 @@ Runs in the worker (`replica`); `picture_feed` sends the requests.
 from __future__ import annotations
 
 import importlib
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -18,6 +19,7 @@ from wattfold.coordinator.adapters.agents import messages as agent_messages
 from wattfold.coordinator.adapters.agents.launch_messages import job_outputs
 from wattfold.coordinator.adapters.copies import job_messages, site_messages
 from wattfold.coordinator.adapters.copies.explanation import explanation
+from wattfold.coordinator.adapters.copies.job_filter import ALL_JOBS
 from wattfold.coordinator.adapters.copies.node_views import closed_statement, unfinished_reason
 from wattfold.coordinator.adapters.copies.outlook_views import LookAhead, Setting, add_due_sums
 from wattfold.coordinator.adapters.copies.replica import Replica
@@ -190,7 +192,11 @@ class Pictures:
             found = list(state.jobs.values())
         else:
             found = list(state.index.open.values())
+        if question.chosen != ALL_JOBS:
+            viewer, clock = question.viewer, self._setting.clock
+            found = [job for job in found if question.chosen.keeps(job, viewer, clock)]
         total = len(found)
+        head = pb.ListJobsResponse(planner=self._trouble, total=total, counts=_counts(found))
         if total > question.limit:
             # A stable sort: jobs on nodes are last, and newer jobs behind older jobs.
             last = sorted(found, key=lambda job: job.state in PLACED_STATES)[-question.limit :]
@@ -200,8 +206,7 @@ class Pictures:
             self._look_at_first(found)
         self._look_ahead(found if question.job_ids else [], question.details)
         pieces = self._job_pieces(found, question.viewer)
-        head = pb.ListJobsResponse(planner=self._trouble, total=total).SerializeToString()
-        return head + _repeated(JOBS_OF_LIST, pieces)
+        return head.SerializeToString() + _repeated(JOBS_OF_LIST, pieces)
 
     def _look_at_first(self, jobs: Sequence[Job]) -> None:
         """Find the missing resources of the first waiting jobs of a list, if this is due again."""
@@ -358,6 +363,12 @@ class Pictures:
                 piece = self._nodes[node_id] = _Piece(data, until_ns)
             found.append(piece.data)
         return found
+
+
+def _counts(jobs: Iterable[Job]) -> list[pb.JobCount]:
+    """Return the numbers of jobs by state, in the order of the states."""
+    found = Counter(job_messages.job_state(job.state) for job in jobs)
+    return [pb.JobCount(state=state, jobs=found[state]) for state in sorted(found)]
 
 
 def _delimited(data: bytes) -> bytes:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from wattfold.contract.ids import JobId, NodeId
+from wattfold.coordinator.adapters.copies.job_filter import ALL_JOBS, JobFilter
 from wattfold.coordinator.adapters.door.peers import Peer
 from wattfold.coordinator.adapters.metrics.meters import Figures
 
@@ -29,12 +30,13 @@ class AgentReports:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Jobs:
-    """Requests a `ListJobsResponse`. Without IDs: the newest ``limit`` jobs."""
+    """Requests a `ListJobsResponse`. Without IDs: the newest ``limit`` jobs of a filter."""
 
     viewer: Peer
     job_ids: tuple[JobId, ...] = ()
     include_ended: bool = False
     limit: int = LIST_MAX
+    chosen: JobFilter = ALL_JOBS
     details: bool = False
     """Whether jobs requested by ID include their missing resources, outlook and lent cores."""
 

@@ -16,6 +16,7 @@ import grpc.aio
 from wattfold.contract.ids import JobId
 from wattfold.coordinator.adapters.asking import asker
 from wattfold.coordinator.adapters.copies import job_messages, site_messages
+from wattfold.coordinator.adapters.copies.job_filter import job_filter
 from wattfold.coordinator.adapters.copies.node_views import ending_reason
 from wattfold.coordinator.adapters.copies.picture_feed import NoPictureError, PictureFeed
 from wattfold.coordinator.adapters.door.ownership import JobRules, owned, scoped_key
@@ -230,15 +231,29 @@ class CoordinatorApi(
 
     async def ListJobs(self, request: pb.ListJobsRequest, context: Any) -> bytes:
         """Return jobs by ID, or all jobs. Jobs of other accounts have only public fields."""
+        await self._check_names(request, context)
         job_ids = [(await self._job(job_id, context)).job_id for job_id in request.job_ids]
         asked = self._pictures.jobs(
             asker(),
             tuple(job_ids),
             request.include_ended,
             request.limit,
+            chosen=job_filter(request),
             details=request.details,
         )
         return await _shown(asked, context)
+
+    async def _check_names(self, request: pb.ListJobsRequest, context: Any) -> None:
+        """Refuse criteria with names that no node or queue of this site has."""
+        queues = [request.queue] if request.queue else []
+        for what, names, known in (
+            ("node", request.node_ids, self._state.nodes),
+            ("queue", queues, self._state.queues),
+        ):
+            unknown = next((name for name in names if name not in known), None)
+            if unknown is not None:
+                text = f"no {what} {unknown!r}; `wattfold {what}s` lists all {what}s"
+                await _abort(context, grpc.StatusCode.NOT_FOUND, text)
 
     async def ListNodes(self, request: pb.ListNodesRequest, context: Any) -> bytes:
         """Return all nodes."""

@@ -114,8 +114,9 @@ def _criteria(db: sqlite3.Connection, question: HistoryQuestion, values: dict[st
         where.append(_in(values, "user", _word_ids(db, (question.user,)), "user"))
         if question.user.isdecimal():
             where[-1] = f"({where[-1]} OR uid = {int(question.user)})"
-    if question.app:
-        where.append(_in(values, "app", _word_ids(db, (question.app,)), "app"))
+    for column, word in (("app", question.app), ("queue", question.queue)):
+        if word:
+            where.append(_in(values, column, _word_ids(db, (word,)), column))
     if question.states:
         where.append(_in(values, "state", _word_ids(db, question.states), "state"))
     if question.job_ids:

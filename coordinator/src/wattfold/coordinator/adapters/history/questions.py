@@ -34,6 +34,7 @@ class HistoryQuestion:
     until_ms: int = 0
     user: str = ""
     app: str = ""
+    queue: str = ""
     states: tuple[str, ...] = ()
     job_ids: tuple[str, ...] = ()
     mine: bool = False

@@ -59,6 +59,7 @@ def history_question(request: pb.ListHistoryRequest, viewer: Peer) -> HistoryQue
         until_ms=round(request.until_s * 1e3),
         user=request.user,
         app=request.app,
+        queue=request.queue,
         states=tuple(_word(state) for state in request.states if state in known),
         job_ids=tuple(request.job_ids),
         mine=request.mine,

@@ -7,15 +7,23 @@ from collections.abc import Iterable
 
 import click
 
-from wattfold.coordinator.cli.history.formats import (
+from wattfold.coordinator.cli.history.history_columns import FIELDS, energy_j
+from wattfold.coordinator.cli.shared import formatting as f
+from wattfold.coordinator.cli.shared.columns import Order, sort_option
+from wattfold.coordinator.cli.shared.formats import (
     CSV,
     JSON,
+    TABLE,
+    Form,
     chosen_format,
-    format_option,
+    columns_option,
+    header_option,
+    print_columns,
     print_csv,
 )
-from wattfold.coordinator.cli.shared import formatting as f
+from wattfold.coordinator.cli.shared.json_documents import numbered
 from wattfold.coordinator.cli.shared.message_json import as_dict
+from wattfold.coordinator.cli.shared.parsing import MOMENT
 from wattfold.coordinator.cli.shared.session import Session, session_command
 from wattfold.coordinator.cli.shared.tables import (
     PlainTable,
@@ -25,7 +33,7 @@ from wattfold.coordinator.cli.shared.tables import (
     plain_table,
     right,
 )
-from wattfold.coordinator.cli.site.audit import MOMENT
+from wattfold.coordinator.cli.shared.word_lists import state_option
 from wattfold.v1 import coordinator_pb2 as pb
 
 LIMIT_MAX = 100_000
@@ -56,22 +64,13 @@ _CSV = tuple(
 )
 @click.option("--mine", is_flag=True, help="List only your own jobs.")
 @click.option("--app", default="", metavar="NAME", help="Application of the jobs.")
-@click.option(
-    "--state",
-    "states",
-    type=click.Choice(STATES),
-    multiple=True,
-    help="State of the jobs; may be repeated.",
+@click.option("--queue", default="", metavar="NAME", help="Queue of the jobs.")
+@state_option(STATES, "State of the jobs.")
+@sort_option(
+    SORTS,
+    default="-end",
+    text="cores means core hours, time the run time, residual the CPU time outside of the mask.",
 )
-@click.option(
-    "--sort",
-    type=click.Choice(SORTS),
-    default="end",
-    show_default=True,
-    help="Order of the jobs, highest values or newest jobs first. cores means core hours, time the "
-    "run time, residual the CPU time outside of the mask.",
-)
-@click.option("--reverse", is_flag=True, help="List the lowest values or the oldest jobs first.")
 @click.option(
     "--limit",
     type=click.IntRange(1, LIMIT_MAX),
@@ -79,7 +78,8 @@ _CSV = tuple(
     show_default=True,
     help="Maximum number of jobs, the first in this order.",
 )
-@format_option
+@columns_option(tuple(FIELDS))
+@header_option
 @session_command
 def history(
     session: Session,
@@ -88,11 +88,12 @@ def history(
     user: str,
     mine: bool,
     app: str,
+    queue: str,
     states: tuple[str, ...],
-    sort: str,
-    reverse: bool,
+    order: Order,
     limit: int,
-    form: str,
+    form: Form,
+    no_header: bool,
 ) -> None:
     """List ended jobs with their energy and core hours.
 
@@ -101,7 +102,9 @@ def history(
     its GPUs. CAP W is the mean cap while it ran.
 
     Operators see all fields of all jobs. Other users see only the public fields of jobs of other
-    accounts, and --app finds only their own jobs.
+    accounts, and --app and --queue find only their own jobs.
+
+    For example: wattfold history --since 7d --sort -energy --format id,user,energy
     """
     form = chosen_format(session, form)
     request = pb.ListHistoryRequest(
@@ -109,21 +112,25 @@ def history(
         until_s=until or 0.0,
         user=user,
         app=app,
+        queue=queue,
         states=[_state(word) for word in states],
         mine=mine,
         limit=limit,
-        sort=sort,
-        ascending=reverse,
+        sort=order.name,
+        ascending=not order.descending,
     )
     with session.connect() as client:
         answer = client.list_history(request)
     if form == JSON:
-        session.print_json(as_dict(answer))
+        session.print_json(numbered("history", as_dict(answer)))
     elif form == CSV:
-        print_csv(_CSV, map(_row, answer.jobs))
+        print_csv(_CSV, map(_row, answer.jobs), header=not no_header)
+    elif form != TABLE:
+        print_columns(session, FIELDS, form, answer.jobs, header=not no_header)
     elif answer.jobs:
-        session.print(_table(answer.jobs))
-    else:
+        table = _table(answer.jobs)
+        session.print(table.without_titles() if no_header else table)
+    elif not no_header:
         click.echo("No matching jobs have ended.")
     if answer.more and form != JSON:
         click.echo(f"wattfold: more than {limit} jobs match; --limit lists more", err=True)
@@ -134,14 +141,7 @@ def _state(word: str) -> str:
 
 
 def _row(job: pb.HistoryJob) -> dict[str, object]:
-    row = as_dict(job)
-    unit = f.enum_word(pb.SizeUnit.Name(job.unit), "SIZE_UNIT_") if job.unit else ""
-    return row | {"state": f.job_state(job.state), "unit": unit}
-
-
-def energy_j(job: pb.HistoryJob) -> float:
-    """Return the whole energy of a job in joules."""
-    return job.energy_j + job.idle_energy_j + job.gpu_energy_j
+    return as_dict(job) | {"state": f.job_state(job.state), "unit": f.size_unit(job.unit)}
 
 
 def _ended(at_s: float) -> str:

@@ -8,15 +8,18 @@ import click
 
 from wattfold.contract.local_time import local
 from wattfold.contract.units import eur_text
-from wattfold.coordinator.cli.history.formats import (
+from wattfold.coordinator.cli.shared import formatting as f
+from wattfold.coordinator.cli.shared.formats import (
     CSV,
     JSON,
+    Form,
     chosen_format,
     format_option,
     print_csv,
 )
-from wattfold.coordinator.cli.shared import formatting as f
+from wattfold.coordinator.cli.shared.json_documents import numbered
 from wattfold.coordinator.cli.shared.message_json import as_dict
+from wattfold.coordinator.cli.shared.parsing import MOMENT
 from wattfold.coordinator.cli.shared.session import Session, session_command
 from wattfold.coordinator.cli.shared.tables import (
     Cell,
@@ -27,7 +30,6 @@ from wattfold.coordinator.cli.shared.tables import (
     plain_table,
     right,
 )
-from wattfold.coordinator.cli.site.audit import MOMENT
 from wattfold.v1 import coordinator_pb2 as pb
 
 if TYPE_CHECKING:
@@ -69,7 +71,7 @@ def report(
     until: float | None,
     user: str,
     price_per_kwh: float | None,
-    form: str,
+    form: Form,
 ) -> None:
     """Sum up ended jobs by user, application, queue or day.
 
@@ -91,7 +93,7 @@ def report(
     with session.connect() as client:
         answer = client.report(request)
     if form == JSON:
-        session.print_json(_priced(answer, price_per_kwh))
+        session.print_json(numbered("report", _priced(answer, price_per_kwh)))
     elif form == CSV:
         columns = _COLUMNS if price_per_kwh is None else (*_COLUMNS, "eur")
         print_csv(columns, _priced(answer, price_per_kwh)["rows"])

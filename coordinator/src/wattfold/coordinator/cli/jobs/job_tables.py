@@ -67,11 +67,6 @@ def queue_table(
     return table
 
 
-def waits(job: pb.Job) -> bool:
-    """Whether a job has not started, or waits for a restart."""
-    return job.state in (pb.JOB_STATE_PENDING, pb.JOB_STATE_HELD)
-
-
 def start(job: pb.Job, now_s: float) -> str:
     """Return the expected or promised start, as local time and as the time until then."""
     if not job.expected_start_at_s:
@@ -112,13 +107,19 @@ def elapsed_s(job: pb.Job, now_s: float) -> float:
     return max(0.0, (job.ended_at_s or now_s) - start)
 
 
-def done(job: pb.Job) -> str:
+def done_share(job: pb.Job) -> float | None:
     """Return the fraction done, from the job's own report if any, else from the model."""
     if not job.started_at_s:
-        return f.NONE
+        return None
     if job.progress.total > 0:
-        return f.percent(job.progress.done / job.progress.total)
-    return f.percent(job.done) if job.done > 0 else f.NONE
+        return job.progress.done / job.progress.total
+    return job.done or None
+
+
+def done(job: pb.Job) -> str:
+    """Return the fraction done in percent."""
+    share = done_share(job)
+    return f.NONE if share is None else f.percent(share)
 
 
 def left_s(job: pb.Job) -> str:

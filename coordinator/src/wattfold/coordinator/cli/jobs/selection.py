@@ -18,6 +18,7 @@ from wattfold.coordinator.cli.shared.errors import CliError
 from wattfold.coordinator.cli.shared.message_json import as_dict
 from wattfold.coordinator.cli.shared.parsing import DURATION_NS
 from wattfold.coordinator.cli.shared.session import Session
+from wattfold.coordinator.cli.shared.word_lists import state_option
 from wattfold.v1 import coordinator_pb2 as pb
 
 if TYPE_CHECKING:
@@ -33,7 +34,8 @@ STATES = {
     f.enum_word(name, "JOB_STATE_"): state
     for name, state in pb.JobState.items()
     if state != pb.JOB_STATE_UNSPECIFIED
-}
+} | {"waiting": pb.JOB_STATE_PENDING}
+"""States by the words of the command. Lists count pending jobs as waiting."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,15 +103,7 @@ def selection_options(command: F) -> F:
             metavar="DURATION",
             help="Minimum time since the submission of the jobs, such as 90s, 2h or 7d.",
         ),
-        click.option(
-            "--state",
-            "states",
-            type=click.Choice(list(STATES)),
-            multiple=True,
-            metavar="STATE",
-            help=f"State of the jobs: {', '.join(STATES)}. May be repeated. Default: the states "
-            "that the command is for.",
-        ),
+        state_option(list(STATES), "State of the jobs. Default: the states of this command."),
         click.option(
             "--name",
             default="",

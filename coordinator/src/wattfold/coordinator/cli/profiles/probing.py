@@ -19,8 +19,8 @@ from wattfold.contract.units import UW_PER_W
 from wattfold.coordinator.cli.jobs.job_request import message_environment
 from wattfold.coordinator.cli.jobs.waiting import JobWaiter, describe
 from wattfold.coordinator.cli.shared.errors import CliError
+from wattfold.coordinator.cli.shared.formatting import cpu_count
 from wattfold.coordinator.cli.shared.native_text import message_text
-from wattfold.coordinator.cli.site.nodes import cpu_count
 from wattfold.v1 import common_pb2 as common
 from wattfold.v1 import coordinator_pb2 as pb
 from wattfold.v1.node_agent_pb2 import FrequencyPowerModel

@@ -163,11 +163,11 @@ class CoordinatorClient:
         job_ids: Sequence[str] = (),
         include_ended: bool = False,
         limit: int = 0,
-        details: bool = False,
+        **criteria: Any,
     ) -> pb.ListJobsResponse:
-        """Return the jobs with these IDs, or all jobs that have not ended."""
+        """Return the jobs with these IDs, or all open jobs; criteria are fields of the request."""
         request = pb.ListJobsRequest(
-            job_ids=job_ids, include_ended=include_ended, limit=limit, details=details
+            job_ids=job_ids, include_ended=include_ended, limit=limit, **criteria
         )
         answer: pb.ListJobsResponse = self._call(self._stub.ListJobs, request)
         return answer

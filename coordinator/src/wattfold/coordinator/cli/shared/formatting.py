@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.local_time import local
 from wattfold.contract.units import NS_PER_S, w_from_uw
 from wattfold.coordinator.cli.shared.tables import Styled
@@ -194,6 +197,25 @@ def percent(share: float) -> str:
 def cores(count: int) -> str:
     """Return a number of cores with its noun."""
     return f"{count} core" if count == 1 else f"{count} cores"
+
+
+def cpu_count(cpus: str) -> int:
+    """Return the number of CPUs in a list, or zero for an invalid list."""
+    try:
+        return len(CpuSet.parse(cpus))
+    except ValueError:
+        return 0
+
+
+def counts(words: Iterable[tuple[str, int]]) -> str:
+    """Return numbers of entries by state, such as `12 running, 3 held`."""
+    return ", ".join(f"{count} {word}" for word, count in words)
+
+
+def size_unit(unit: pb.SizeUnit) -> str:
+    """Return the unit of a size in one word; empty if it is not set."""
+    known = unit and unit in pb.SizeUnit.values()
+    return enum_word(pb.SizeUnit.Name(unit), "SIZE_UNIT_") if known else ""
 
 
 def size(job: pb.Job) -> str:

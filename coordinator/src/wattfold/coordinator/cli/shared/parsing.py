@@ -116,6 +116,26 @@ def parse_time_s(text: str, now_s: float) -> float:
         ) from error
 
 
+def parse_moment_s(text: str) -> float:
+    """Parse 2h (ago), 2026-11-22 or 2026-11-22T03:00 (local time); return seconds since 1970.
+
+    Raises ValueError.
+    """
+    clean = text.strip()
+    try:
+        return parse_local_s(clean)
+    except LocalTimeError:
+        raise
+    except ValueError:
+        pass
+    try:
+        return time.time() - parse_duration_ns(clean) / NS_PER_S
+    except ValueError:
+        raise ValueError(
+            f"not a time: {text!r}; expected for example 2h (ago), 2026-11-22 or 2026-11-22T03:00"
+        ) from None
+
+
 def parse_begin_s(text: str, now_s: float) -> float:
     """Parse now+1h, 16:00, 16:00:30 or a time as `parse_time_s`; `now` is 0.
 
@@ -189,6 +209,7 @@ POWER_UW = Parsed("watts", parse_power_uw)
 SIZES = Parsed("sizes", parse_size_list)
 MEMORY_BYTES = Parsed("memory", parse_memory_bytes)
 TIME_S = Parsed("time", lambda text: parse_time_s(text, time.time()))
+MOMENT = Parsed("moment", parse_moment_s)
 BEGIN_S = Parsed("time", lambda text: parse_begin_s(text, time.time()))
 NAMES = Parsed("names", parse_names)
 POWERS_UW = Parsed("watts", parse_power_list_uw)

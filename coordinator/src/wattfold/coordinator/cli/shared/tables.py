@@ -85,6 +85,7 @@ class PlainTable:
     def __init__(self, columns: tuple[Column, ...]) -> None:
         self._columns = columns
         self._rows: list[tuple[Cell, ...]] = []
+        self._titled = True
 
     @property
     def row_count(self) -> int:
@@ -95,17 +96,28 @@ class PlainTable:
         """Add an entry."""
         self._rows.append(cells)
 
+    def without_titles(self) -> PlainTable:
+        """Show the entries only, and return the table."""
+        self._titled = False
+        return self
+
     def lines(self, width: int, ansi: Ansi) -> list[str] | None:
         """Return the table as text, or None if it needs rich: cells of several lines or styles."""
         head = tuple(Styled(column.title, "bold") for column in self._columns)
-        rows = [head, *self._rows]
-        return _aligned(rows, self._columns, 1, width, ansi, cuts=True, titled=True)
+        rows = [head, *self._rows] if self._titled else self._rows
+        return _aligned(rows, self._columns, 1, width, ansi, cuts=True, titled=self._titled)
 
     def __rich__(self) -> Table:
         from rich.table import Table
         from rich.text import Text
 
-        table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 1, 0, 0))
+        table = Table(
+            box=None,
+            pad_edge=False,
+            header_style="bold",
+            padding=(0, 1, 0, 0),
+            show_header=self._titled,
+        )
         for column in self._columns:
             table.add_column(
                 Text(column.title, no_wrap=True, overflow="ellipsis"),

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable
 
 import click
 
-from wattfold.contract.local_time import LocalTimeError, moment, parse_local_s
-from wattfold.contract.units import NS_PER_S
+from wattfold.contract.local_time import moment
 from wattfold.coordinator.cli.shared.message_json import as_dict
-from wattfold.coordinator.cli.shared.parsing import Parsed, parse_duration_ns
+from wattfold.coordinator.cli.shared.parsing import MOMENT
 from wattfold.coordinator.cli.shared.session import Session, session_command
 from wattfold.coordinator.cli.shared.tables import (
     PlainTable,
@@ -23,29 +21,6 @@ from wattfold.coordinator.cli.shared.tables import (
 from wattfold.v1 import coordinator_pb2 as pb
 
 REFUSED = "refused"
-
-
-def parse_moment_s(text: str) -> float:
-    """Parse 2h (ago), 2026-11-22 or 2026-11-22T03:00 (local time); return seconds since 1970.
-
-    Raises ValueError.
-    """
-    clean = text.strip()
-    try:
-        return parse_local_s(clean)
-    except LocalTimeError:
-        raise
-    except ValueError:
-        pass
-    try:
-        return time.time() - parse_duration_ns(clean) / NS_PER_S
-    except ValueError:
-        raise ValueError(
-            f"not a time: {text!r}; expected for example 2h (ago), 2026-11-22 or 2026-11-22T03:00"
-        ) from None
-
-
-MOMENT = Parsed("moment", parse_moment_s)
 
 
 @click.command()

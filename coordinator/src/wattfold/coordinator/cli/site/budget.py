@@ -11,6 +11,7 @@ from wattfold.contract.local_time import moment
 from wattfold.coordinator.cli.shared import formatting as f
 from wattfold.coordinator.cli.shared.address import checked_address, default_address
 from wattfold.coordinator.cli.shared.errors import CliError
+from wattfold.coordinator.cli.shared.json_documents import numbered
 from wattfold.coordinator.cli.shared.message_json import as_dict
 from wattfold.coordinator.cli.shared.parsing import DURATION_NS, POWER_UW, TIME_S
 from wattfold.coordinator.cli.shared.session import Session, session_command
@@ -144,7 +145,9 @@ def budget_list(session: Session) -> None:
     with session.connect() as client:
         announced = client.power().announced
     if session.json:
-        session.print_json({"announced": [as_dict(one) for one in announced]})
+        session.print_json(
+            numbered("budget-list", {"announced": [as_dict(one) for one in announced]})
+        )
     elif announced:
         session.print(_table(announced))
     else:

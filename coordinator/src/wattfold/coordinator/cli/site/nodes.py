@@ -2,13 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Collection, Iterable
 
 import click
 
 from wattfold.contract.cpuset import CpuSet
 from wattfold.coordinator.cli.shared import formatting as f
+from wattfold.coordinator.cli.shared.columns import Order, sort_option
+from wattfold.coordinator.cli.shared.errors import NotFoundError
+from wattfold.coordinator.cli.shared.formats import (
+    CSV,
+    JSON,
+    TABLE,
+    Form,
+    chosen_format,
+    columns_option,
+    header_option,
+    print_columns,
+    print_csv_columns,
+)
+from wattfold.coordinator.cli.shared.json_documents import numbered
 from wattfold.coordinator.cli.shared.message_json import as_dict
+from wattfold.coordinator.cli.shared.parsing import NAMES
 from wattfold.coordinator.cli.shared.session import Session, session_command
 from wattfold.coordinator.cli.shared.tables import (
     PlainTable,
@@ -18,40 +34,76 @@ from wattfold.coordinator.cli.shared.tables import (
     plain_table,
     right,
 )
+from wattfold.coordinator.cli.shared.word_lists import state_option
+from wattfold.coordinator.cli.site.node_columns import FIELDS, cap_uw
 from wattfold.v1 import coordinator_pb2 as pb
+
+STATES = (
+    *("up", "closed", "connecting", "silent", "down", "refused", "draining", "drained", "leaving"),
+    *("restoring", "left", "forgotten", "returned"),
+)
 
 
 @click.command()
+@state_option(STATES, "State of the nodes, as one of the words in STATE.")
+@click.option("--node", "names", type=NAMES, metavar="NODE[,NODE]...", help="Nodes by name.")
+@sort_option(tuple(FIELDS), text="Default: order of the configuration.")
+@columns_option(tuple(FIELDS))
+@header_option
 @session_command
-def nodes(session: Session) -> None:
+def nodes(
+    session: Session,
+    states: tuple[str, ...],
+    names: tuple[str, ...] | None,
+    order: Order | None,
+    form: Form,
+    no_header: bool,
+) -> None:
     """List nodes with their state, cores, caps, power and jobs.
 
     CAP W and RANGE W are sums over the power zones of the node. COMMIT W is the maximum power of
     the node, base power included. A leading + marks a node outside the ledger. DRAW W is measured,
     by the meter of the whole node if it has one. JOBS also shows recent residual work of jobs on
     lost cores, and the reservations of the node. A closed node cannot start jobs: JOBS shows why.
+
+    For example: wattfold nodes --state up --sort -free --format node,free,cpus
     """
+    form = chosen_format(session, form)
     with session.connect() as client:
         answer = client.list_nodes()
-    if session.json:
-        session.print_json(as_dict(answer))
-    elif answer.nodes:
-        session.print(_node_table(answer.nodes))
-    else:
+    found = _chosen(answer.nodes, states, names or ())
+    if order is not None:
+        found = order.apply(FIELDS, found)
+    if form == JSON:
+        session.print_json(numbered("nodes", as_dict(pb.ListNodesResponse(nodes=found))))
+    elif form == CSV:
+        print_csv_columns(FIELDS, tuple(FIELDS), found, header=not no_header)
+    elif form != TABLE:
+        print_columns(session, FIELDS, form, found, header=not no_header)
+    elif found:
+        if not no_header:
+            click.echo(f.counts(Counter(map(f.node_status, found)).most_common()))
+        table = _node_table(found)
+        session.print(table.without_titles() if no_header else table)
+    elif answer.nodes and not no_header:
+        click.echo("No matching nodes.")
+    elif not no_header:
         click.echo("No nodes; list them in the configuration of the coordinator.")
 
 
-def cap_uw(node: pb.Node) -> int:
-    """Return the sum of the caps of all zones of a node."""
-    return sum(zone.cap_uw for zone in node.zones)
-
-
-def cpu_count(cpus: str) -> int:
-    """Return the number of CPUs in a list, or zero for an invalid list."""
-    try:
-        return len(CpuSet.parse(cpus))
-    except ValueError:
-        return 0
+def _chosen(
+    listed: Iterable[pb.Node], states: Collection[str], names: Collection[str]
+) -> list[pb.Node]:
+    """Return the nodes with one of these states and names. Raises NotFoundError."""
+    found = {node.node_id: node for node in listed}
+    if unknown := [name for name in names if name not in found]:
+        raise NotFoundError(f"no node {unknown[0]!r}; `wattfold nodes` lists all nodes")
+    chosen = [node for node in found.values() if not names or node.node_id in names]
+    return [
+        node
+        for node in chosen
+        if not states or not set(states).isdisjoint(f.node_status(node).split())
+    ]
 
 
 def _node_table(listed: Iterable[pb.Node]) -> PlainTable:
@@ -70,7 +122,7 @@ def _node_table(listed: Iterable[pb.Node]) -> PlainTable:
             table,
             node.node_id,
             f.styled_node_status(node),
-            f"{cpu_count(node.free_cpus)}/{cpu_count(node.cpus)}",
+            f"{f.cpu_count(node.free_cpus)}/{f.cpu_count(node.cpus)}",
             f.watts(cap_uw(node)),
             _range(node),
             f.watts(node.measured_uw),

@@ -11,6 +11,7 @@ import click
 from wattfold.contract.local_time import moment
 from wattfold.contract.units import eur_text, w_from_uw
 from wattfold.coordinator.cli.shared import formatting as f
+from wattfold.coordinator.cli.shared.json_documents import numbered
 from wattfold.coordinator.cli.shared.message_json import as_dict
 from wattfold.coordinator.cli.shared.session import Session, session_command
 from wattfold.coordinator.cli.shared.tables import Cell, FieldTable, Styled, field_table
@@ -30,7 +31,7 @@ def power(session: Session) -> None:
     with session.connect() as client:
         answer = client.power()
     if session.json:
-        session.print_json(as_dict(answer))
+        session.print_json(numbered("power", as_dict(answer)))
     else:
         session.print(_power_sheet(answer))
 

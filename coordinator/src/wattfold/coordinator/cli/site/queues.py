@@ -8,6 +8,7 @@ import click
 
 from wattfold.contract.units import s_from_ns
 from wattfold.coordinator.cli.shared import formatting as f
+from wattfold.coordinator.cli.shared.json_documents import numbered
 from wattfold.coordinator.cli.shared.message_json import as_dict
 from wattfold.coordinator.cli.shared.session import Session, session_command
 from wattfold.coordinator.cli.shared.tables import PlainTable, add_row, left, plain_table, right
@@ -27,7 +28,7 @@ def queues(session: Session) -> None:
     with session.connect() as client:
         answer = client.list_queues()
     if session.json:
-        session.print_json(as_dict(answer))
+        session.print_json(numbered("queues", as_dict(answer)))
     elif answer.queues:
         session.print(_table(answer.queues))
     else:

@@ -13,6 +13,7 @@ from wattfold.contract.units import s_from_ns
 from wattfold.coordinator.cli.shared import formatting as f
 from wattfold.coordinator.cli.shared.address import checked_address, default_address
 from wattfold.coordinator.cli.shared.errors import CliError
+from wattfold.coordinator.cli.shared.json_documents import numbered
 from wattfold.coordinator.cli.shared.message_json import as_dict
 from wattfold.coordinator.cli.shared.parsing import DURATION_NS, NAMES, TIME_S
 from wattfold.coordinator.cli.shared.session import Session, session_command
@@ -190,7 +191,7 @@ def _list(session: Session) -> None:
     with session.connect() as client:
         answer = client.list_reservations()
     if session.json:
-        session.print_json(as_dict(answer))
+        session.print_json(numbered("reservations", as_dict(answer)))
     elif answer.reservations:
         session.print(_table(answer.reservations))
     else:

@@ -6,7 +6,7 @@ from datetime import datetime
 
 from wattfold.coordinator.cli.jobs.job_tables import done, hidden, name_of, owner, where_or_reason
 from wattfold.coordinator.cli.shared import formatting as f
-from wattfold.coordinator.cli.site.nodes import cap_uw
+from wattfold.coordinator.cli.site.node_columns import cap_uw
 from wattfold.coordinator.cli.site.power import excess, is_late, outside
 from wattfold.v1 import coordinator_pb2 as pb
 

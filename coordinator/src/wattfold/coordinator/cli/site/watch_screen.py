@@ -23,7 +23,8 @@ from wattfold.coordinator.cli.shared.tables import (
     plain_table,
     right,
 )
-from wattfold.coordinator.cli.site.nodes import cap_uw, commit
+from wattfold.coordinator.cli.site.node_columns import cap_uw
+from wattfold.coordinator.cli.site.nodes import commit
 from wattfold.coordinator.cli.site.power import is_late, share
 from wattfold.coordinator.cli.site.power_graph import PowerHistory, power_graph
 from wattfold.v1 import coordinator_pb2 as pb
