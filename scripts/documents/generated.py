@@ -94,7 +94,9 @@ def transient() -> set[str]:
 
 def events() -> str:
     """Return the table of all events: meaning and modules that create them."""
-    known = list(members(CORE / "model" / "events.py", "Event", CORE / "model" / "reports.py"))
+    names = ("announced", "configuration", "modification", "reports")
+    others = [CORE / "model" / f"{name}.py" for name in names]
+    known = list(members(CORE / "model" / "events.py", "Event", *others))
     sources = [
         *sorted((COORDINATOR / "adapters").rglob("*.py")),
         *sorted((COORDINATOR / "app").glob("*.py")),

@@ -54,6 +54,9 @@ BASES = {
     "Submit": pb.SubmitRequest(spec=SPEC),
     "SetBudget": pb.SetBudgetRequest(budget_uw=900 * W),
     "AnnounceBudget": pb.AnnounceBudgetRequest(budget_uw=900 * W, at_s=NOW_S + 7200),
+    "ScheduleBudgets": pb.ScheduleBudgetsRequest(
+        name="x", budgets=[pb.ScheduledBudget(at_s=NOW_S + 7200, budget_uw=900 * W)]
+    ),
     "ForgetNode": pb.ForgetNodeRequest(node_id="n1", word=pb.FORGET_WORD_NO_POWER),
     "PutProfile": pb.PutProfileRequest(profile=PROFILE),
     "Reserve": pb.ReserveRequest(name="r", count=1, end_at_s=NOW_S + 7200, maintenance=True),

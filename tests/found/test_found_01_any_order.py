@@ -1,4 +1,4 @@
-"""In any order of leaves and announcements, an accepted announced budget is kept.
+"""In any order of leaves, announcements and schedules, an accepted announced budget is kept.
 
 Agents answer, fall silent and return. The core keeps its own state of nodes and announcements. This
 test keeps the caps that are really in force, as agents do.
@@ -14,12 +14,14 @@ from unit.adapters.test_budgets import SETTLE_NS, FixedClock
 from unit.core.stage import PACKAGE, S, Stage, W, node_spec
 
 from wattfold.contract.ids import NodeId
+from wattfold.coordinator.adapters.requests import schedules
 from wattfold.coordinator.adapters.requests.budgets import announcement_refusal, budget_refusal
 from wattfold.coordinator.core.model import events as ev
 from wattfold.coordinator.core.model import reports
 from wattfold.coordinator.core.model.events import NodeOrder
 from wattfold.coordinator.core.model.node import Duty
 from wattfold.coordinator.core.rules import node_orders
+from wattfold.v1 import coordinator_pb2 as pb
 
 NODES = ("n0", "n1", "n2")
 ORIGINAL_W, FLOOR_W, BASE_W = 50, 10, 10
@@ -112,6 +114,18 @@ class Site:
             self.stage.send(ev.BudgetAnnounced(at_ns=at_ns, budget_uw=budget_w * W))
             self.said.append(f"{self.now_s:.2f} announced {budget_w} W in {in_s} s")
 
+    def schedule(self) -> None:
+        clock = FixedClock(self.stage)
+        at_s, request = clock.wall_s(self.stage.now_ns), pb.ScheduleBudgetsRequest(name="s")
+        for _ in range(self.rng.randrange(5)):
+            at_s += self.rng.choice((4, 20, 60))
+            budget_w = self.rng.choice((70, 90, 110, 130, 180))
+            request.budgets.add(at_s=at_s, budget_uw=budget_w * W)
+        proposal = schedules.propose(self.stage.core.state, request, clock, SETTLE_NS)
+        if not proposal.reason:
+            self.stage.send(proposal.event)
+            self.said.append(f"{self.now_s:.2f} scheduled {len(request.budgets)} budgets")
+
     def cancel(self) -> None:
         for one in self.stage.core.state.announced[:1]:
             self.stage.send(ev.BudgetCancelled(number=one.number))
@@ -129,6 +143,8 @@ class Site:
         order = self.rng.choice(list(NodeOrder) + [NodeOrder.LEAVE] * 4)
         if node_orders.refusal(node, order):
             return
+        if order is NodeOrder.RESUME and name in self.outside and self.stage.core.state.announced:
+            return  # Its power was not part of the minimum when these were announced.
         if order is NodeOrder.FORGET_UNPOWERED:
             agent.away = agent.off = True
         if order is NodeOrder.FORGET_OUTSIDE:
@@ -164,7 +180,8 @@ def test_an_accepted_announced_budget_is_kept(seeds: range) -> None:
         site = Site(stage, random.Random(seed), {name: Agent() for name in NODES})
         for agent in site.agents.values():
             agent.lease_until_s = LEASE_S
-        deeds = (site.announce, site.announce, site.cancel, site.set_budget, site.order, site.order)
+        orders = (site.order, site.order, site.set_budget, site.cancel, site.schedule)
+        deeds = (site.announce, site.announce, *orders)
         for _ in range(40):
             site.rng.choice((*deeds, site.order, site.away))()
             site.answer()

@@ -225,7 +225,7 @@ def test_an_announcement_overtaken_by_a_leave_is_not_accepted(tmp_path: Path) ->
                 await site.api.AnnounceBudget(request, Context())
             assert caught.value.args[0] is grpc.StatusCode.ABORTED
             assert site.core.state.nodes[N0].duty is Duty.RESTORING
-            assert site.core.state.announced == []
+            assert not site.core.state.announced
 
     asyncio.run(run())
 

@@ -155,14 +155,13 @@ def test_a_cut_with_a_long_deadline_does_too(past: Past) -> None:
     assert past.found() == []
 
 
-@pytest.mark.parametrize("checkpoint", [False, True])
+@pytest.mark.parametrize(("many", "stored"), [(0, 0), (0, 1), (1, 0), (1, 1)])
 @pytest.mark.parametrize(("ahead_s", "holds"), [(30, False), (-5, False), (500, True)])
-def test_an_announced_budget_that_is_near_does_too(
-    past: Past, checkpoint: bool, ahead_s: int, holds: bool
-) -> None:
-    past.at(KILLED_NS - 6 * S)
-    past.add(ev.BudgetAnnounced(at_ns=KILLED_NS + ahead_s * S, budget_uw=40 * W))
-    if checkpoint:
+def test_a_near_budget_too(past: Past, many: int, stored: int, ahead_s: int, holds: bool) -> None:
+    one = ev.BudgetAnnounced(at_ns=KILLED_NS + ahead_s * S, budget_uw=40 * W)
+    event = ev.BudgetsScheduled(schedule="day", budgets=(one,)) if many else one
+    past.at(KILLED_NS - 6 * S).add(event)
+    if stored:
         past.checkpoint()
     past.at(KILLED_NS).renewed(N0)
     assert (past.found(after_s=0) == ["n0", "n1"]) is holds

@@ -11,6 +11,7 @@ from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from property.core.any_budgets import AnyBudgets
 from unit.core.stage import CHECKED, PACKAGE, Stage, job_spec, running
 from unit.core.stage import node_spec as plain_node
 
@@ -65,7 +66,7 @@ def rich(name: str, memory: int = 8) -> NodeSpec:
     return plain_node(name, memory_bytes=memory, gpus=GPUS, steps_address="unix:s")
 
 
-class AnyEvents(RuleBasedStateMachine):
+class AnyEvents(AnyBudgets, RuleBasedStateMachine):
     """Three nodes, four jobs, and answers that need not match any command.
 
     Only the guarantee of agents holds: processes on a node hold different cores of it.
@@ -389,19 +390,6 @@ class AnyEvents(RuleBasedStateMachine):
     @rule(seconds=st.sampled_from([0.1, 1, 2.5, 7, 20]))
     def wait(self, seconds: float) -> None:
         self.stage.after(seconds)
-
-    @rule(budget_w=st.integers(60, 300))
-    def budget(self, budget_w: int) -> None:
-        self.stage.budget(budget_w, deadline_s=3)
-
-    @rule(budget_w=st.integers(60, 300), in_s=st.sampled_from([0.5, 5, 20, 40]))
-    def announce(self, budget_w: int, in_s: float) -> None:
-        at_ns = self.stage.now_ns + round(in_s * S)
-        self.stage.send(ev.BudgetAnnounced(at_ns=at_ns, budget_uw=budget_w * W))
-
-    @rule(number=st.integers(1, 4))
-    def take_back(self, number: int) -> None:
-        self.stage.send(ev.BudgetCancelled(number=number))
 
     @rule()
     def restart(self) -> None:

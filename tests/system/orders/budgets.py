@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from bisect import insort
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from system.orders.judge import NS_PER_S, BudgetOrder, Facts
@@ -12,6 +12,7 @@ from system.site.calendars import NOTICED_S
 from system.site.live_site import uw
 
 from wattfold.coordinator.cli.shared.client import CoordinatorClient
+from wattfold.v1 import coordinator_pb2 as pb
 
 DEADLINE_S = 9.0
 """Of a lower budget: longer than a lease, so that it is kept without a coordinator as well."""
@@ -19,6 +20,8 @@ LATE_NS = int((DEADLINE_S + NOTICED_S) * NS_PER_S)
 """For budgets that a step of the calendar, or a copy that takes over, makes due unannounced."""
 _CLOCK_NS = NS_PER_S // 10
 """By so much the time of an announced budget may differ between the two clocks of a machine."""
+
+_SCHEDULE = "trial"
 
 
 class Budgets:
@@ -47,14 +50,32 @@ class Budgets:
         at_s = time.time() + self._ahead_s + in_s
         at_ns = self._true_ns(at_s)
         made = self._client().announce_budget(uw(budget_w), at_s)
-        order = BudgetOrder(
-            called_ns=at_ns - _CLOCK_NS,
-            kept_from_ns=at_ns,
-            budget_uw=uw(budget_w),
-            number=made.number,
-            at_s=at_s,
-        )
-        self._note(order)
+        self._note(replace(self._announced(made, at_ns), at_s=at_s))
+
+    def schedule(self, steps: Sequence[tuple[float, float]], near_s: float) -> None:
+        """Replace the schedule by pairs of seconds from now and watts. Raises CliError.
+
+        Budgets of it that come sooner than ``near_s`` stay: they may be in force before.
+        """
+        now_s, now_ns = time.time() + self._ahead_s, time.monotonic_ns()
+        request = pb.ScheduleBudgetsRequest(name=_SCHEDULE)
+        # One whose time has just come may be announced still: then all of it is refused.
+        own = [one for one in self.scheduled() if one.called_ns > now_ns - NS_PER_S]
+        later = [one for one in own if one.called_ns > now_ns + int(near_s * NS_PER_S)]
+        for one in own:
+            if one not in later:
+                request.budgets.add(at_s=one.at_s, budget_uw=one.budget_uw)
+        for in_s, budget_w in steps:
+            request.budgets.add(at_s=now_s + near_s + in_s, budget_uw=uw(budget_w))
+        answer = self._client().schedule_budgets(request)
+        for one in later:
+            self._facts.budgets.remove(one)
+        for made in answer.announced:
+            self._note(self._announced(made, self._true_ns(made.at_s)))
+
+    def scheduled(self) -> list[BudgetOrder]:
+        """The budgets of the schedule, with those whose time has come."""
+        return [one for one in self._facts.budgets if one.scheduled]
 
     def cancel(self, order: BudgetOrder) -> None:
         """Cancel an announced budget. Raises CliError."""
@@ -89,15 +110,22 @@ class Budgets:
             )
             self._note(order)
         for one in sorted(power.announced, key=lambda one: one.at_s):
-            due_ns = self._true_ns(one.at_s)
-            order = BudgetOrder(
-                called_ns=max(due_ns - _CLOCK_NS, called_ns),
-                kept_from_ns=max(due_ns, now_ns + LATE_NS),
-                budget_uw=one.budget_uw,
-                number=one.number,
-                at_s=one.at_s,
+            order = self._announced(one, due_ns := self._true_ns(one.at_s))
+            due_ns = max(due_ns, now_ns + LATE_NS)
+            self._note(
+                replace(order, called_ns=max(order.called_ns, called_ns), kept_from_ns=due_ns)
             )
-            self._note(order)
+
+    def _announced(self, made: pb.AnnouncedBudget, due_ns: int) -> BudgetOrder:
+        """The order of an announced budget that comes at a time of the monotonic clock."""
+        return BudgetOrder(
+            called_ns=due_ns - _CLOCK_NS,
+            kept_from_ns=due_ns,
+            budget_uw=made.budget_uw,
+            number=made.number,
+            at_s=made.at_s,
+            scheduled=made.schedule == _SCHEDULE,
+        )
 
     def _true_ns(self, at_s: float) -> int:
         """When a time of the coordinator's calendar comes, by the monotonic clock."""

@@ -70,6 +70,8 @@ class BudgetOrder:
     """Of an announced budget, which is called just before its time; 0 = set at once."""
     at_s: float = 0.0
     """Its time by the calendar of the coordinator."""
+    scheduled: bool = False
+    """Whether it belongs to the schedule of the trial."""
 
 
 @dataclass(slots=True)

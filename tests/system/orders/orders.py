@@ -17,6 +17,7 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 from functools import partial
+from itertools import accumulate
 
 from system.orders import accidents
 from system.orders.accidents import Choice, Deed
@@ -138,6 +139,7 @@ class Order:
             found.append((2, f"budget {budget_w:g} W", deed))
             deed = partial(self._announce, budget_w)
             found.append((3, f"announce {budget_w:g} W", deed))
+        found.append((9, "schedule budgets", self._schedule))
         if ahead := site.budgets.ahead(_CANCEL_S):
             deed = partial(site.budgets.cancel, self._chance.choice(ahead))
             found.append((2, "cancel an announced budget", deed))
@@ -196,6 +198,13 @@ class Order:
 
     def _announce(self, budget_w: float) -> None:
         self.site.budgets.announce(budget_w, self._chance.choice(_AHEAD_S))
+
+    def _schedule(self) -> None:
+        # A schedule without budgets is cancelled, if there is one.
+        count = self._chance.choice((0, 1, 2, 4) if self.site.budgets.scheduled() else (1, 2, 4))
+        times_s = accumulate(self._chance.choice(_AHEAD_S) for _ in range(count))
+        steps = [(in_s, self._chance.choice(BUDGETS_W)) for in_s in times_s]
+        self.site.budgets.schedule(steps, _CANCEL_S)
 
     def _submit(self) -> None:
         size, argv = self._chance.choice((1, 2)), self._chance.choice(self._programs)

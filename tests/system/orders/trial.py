@@ -3,11 +3,11 @@
 Each order is a site of its own: a coordinator, three agents on zones of different ranges that
 are mounted through FUSE, jobs, and a budget far below the sum of their maxima. Parts of it are
 stopped, killed and started again, nodes are drained, released, removed and readmitted, budgets
-are set, announced and cancelled, and disks of agents are filled (as root), at random. Accidents
-are among it: state folders are copied and used, calendars are set (with libfaketime), counters of
-energy are reset, and events are stored that cannot be handled. After each write to a zone, the sum
-of all limits and base powers is compared with the budget; the higher of the long-term and the
-short-term limit counts (judge.py says what else).
+are set, announced, scheduled and cancelled, and disks of agents are filled (as root), at random.
+Accidents are among it: state folders are copied and used, calendars are set (with libfaketime),
+counters of energy are reset, and events are stored that cannot be handled. After each write to a
+zone, the sum of all limits and base powers is compared with the budget; the higher of the long-term
+and the short-term limit counts (judge.py says what else).
 The mean power over a second (column power) is for information, and exact to some percent: the
 energy counters of the nodes are read up to 0.1 s apart.
 Exit status 1 if one sample is above, 2 if a trial could not be made.

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
 from system.site.live_site import BASE_W, IDLE_W, PACKAGE_W, LiveSite, uw, wait_until
 
+from wattfold.coordinator.cli.shared.errors import CliError
 from wattfold.v1 import coordinator_pb2 as pb
 
 S = 10**9
@@ -107,3 +109,54 @@ def test_who_announced_what_is_in_the_trail(site: LiveSite) -> None:
     refused = site.client.announce_budget
     with pytest.raises(Exception, match="the minimum power of the nodes in use"):
         refused(uw(10), time.time() + 1000)
+
+
+def contract(folder: Path, *steps: tuple[float, float]) -> str:
+    """A file of pairs: seconds from now, and watts."""
+    lines = ["time,budget_w"]
+    for in_s, watts in steps:
+        at_s = time.localtime(time.time() + in_s)
+        lines.append(f"{time.strftime('%Y-%m-%dT%H:%M:%S%z', at_s)},{watts:g}")
+    file = folder / "contract.csv"
+    file.write_text("\n".join(lines), encoding="utf-8")
+    return str(file)
+
+
+def test_a_schedule_is_kept_and_outlives_the_coordinator(site: LiveSite, tmp_path: Path) -> None:
+    site.running(whole_node(site, ["sleep", "1000"], 600))
+    wait_until("full power", lambda: site.client.power().committed_uw > uw(LOW_W))
+    other = announce(site, HIGH_W, 3000)
+    file = contract(tmp_path, (-60, HIGH_W), (25, LOW_W), (1000, LOW_W), (2000, 90))
+    shown = json.loads(site.wattfold("--json", "budget", "schedule", file, "--preview").stdout)
+    assert [one["budget_uw"] for one in shown["announced"]] == [uw(LOW_W), uw(90)]
+    assert shown["minimum_uw"] == site.client.power().floor_uw
+    assert len(site.client.power().announced) == 1, "a preview announces nothing"
+    site.wattfold("budget", "schedule", file)
+    numbers = [one.number for one in site.client.power().announced]
+    fall_s = site.client.power().announced[0].at_s
+    site.coordinator.kill()
+    site.coordinator.wait()
+    site.restart_coordinator()
+    assert [one.number for one in site.client.power().announced] == numbers
+    wait_until("it is in force", lambda: site.client.power().budget_uw == uw(LOW_W))
+    power = site.client.power()
+    assert abs(time.time() - fall_s) < 3
+    assert power.committed_uw <= uw(LOW_W)
+    assert written_w(site) <= LOW_W
+    again = json.loads(site.wattfold("--json", "budget", "schedule", file).stdout)
+    assert [len(again[name]) for name in ("announced", "kept", "cancelled")] == [0, 1, 0]
+    site.wattfold("budget", "cancel", "--schedule", "contract")
+    assert [one.number for one in site.client.power().announced] == [other["number"]]
+    trail = json.loads(site.wattfold("--json", "audit", "--action", "ScheduleBudgets").stdout)
+    assert len(trail["entries"]) == 4, "one entry for each request"
+    assert all("name=contract" in one["detail"] for one in trail["entries"])
+
+
+def test_an_impossible_budget_refuses_the_whole_schedule(site: LiveSite) -> None:
+    now_s = time.time()
+    request = pb.ScheduleBudgetsRequest(name="contract")
+    request.budgets.add(at_s=now_s + 1000, budget_uw=uw(LOW_W))
+    request.budgets.add(at_s=now_s + 2000, budget_uw=uw(10))
+    with pytest.raises(CliError, match="1 of 2 budgets are refused"):
+        site.client.schedule_budgets(request)
+    assert not site.client.power().announced

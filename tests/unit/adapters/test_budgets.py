@@ -95,9 +95,10 @@ def test_one_for_a_time_and_so_many_in_all() -> None:
     stage = site()
     stage.send(ev.BudgetAnnounced(at_ns=100 * S, budget_uw=60 * W))
     assert "cancel it first" in refusal(stage, 70, 100)
-    for number in range(1, ANNOUNCED_MAX):
-        stage.send(ev.BudgetAnnounced(at_ns=(100 + number) * S, budget_uw=60 * W))
-    assert "the limit of 256 announced budgets is reached" in refusal(stage, 70, 99)
+    times_ns = ((100 + number) * S for number in range(1, ANNOUNCED_MAX))
+    budgets = tuple(ev.BudgetAnnounced(at_ns=at_ns, budget_uw=60 * W) for at_ns in times_ns)
+    stage.send(ev.BudgetsScheduled(schedule="many", budgets=budgets))
+    assert "1 announced budgets beside 10000 others exceed the limit" in refusal(stage, 70, 99)
 
 
 def test_power_shows_what_is_announced_and_what_is_on_its_way() -> None:
@@ -151,6 +152,19 @@ def test_what_becomes_impossible_is_told_once(caplog: pytest.LogCaptureFixture) 
         assert len(caplog.messages) == 1
 
 
+def test_a_later_and_lower_announcement_is_told_too(caplog: pytest.LogCaptureFixture) -> None:
+    stage = site()
+    log = AnnouncedLog(FixedClock(stage))
+    with caplog.at_level(logging.WARNING):
+        for at_s, budget_w in ((500, 90), (600, 50)):
+            stage.send(ev.BudgetAnnounced(at_ns=at_s * S, budget_uw=budget_w * W))
+            log.look(stage.core.state)
+        assert not caplog.messages
+        stage.up("n2")
+        log.look(stage.core.state)
+        assert ["number=2" in told for told in caplog.messages] == [True]
+
+
 def test_announced_and_taken_back_over_the_wire(tmp_path: Path) -> None:
     async def run() -> None:
         async with ApiSite(tmp_path) as site:
@@ -172,6 +186,6 @@ def test_announced_and_taken_back_over_the_wire(tmp_path: Path) -> None:
 
 
 def test_only_operators_announce_and_all_of_it_is_audited() -> None:
-    for action in ("AnnounceBudget", "CancelBudget"):
+    for action in ("AnnounceBudget", "CancelBudget", "ScheduleBudgets"):
         assert right_of(action) is Right.OPERATOR
         assert action not in LOOKS

@@ -14,6 +14,7 @@ from concurrent import futures
 from pathlib import Path
 
 import grpc
+from unit.cli.fake_budgets import NOW_S, FakeBudgets, W
 from unit.cli.fake_hands import FakeHands
 from unit.cli.fake_lists import listed
 
@@ -21,10 +22,6 @@ from wattfold.coordinator.cli.shared.formatting import ENDED_STATES
 from wattfold.coordinator.models.gpu_curve import GpuCurve
 from wattfold.v1 import coordinator_pb2 as pb
 from wattfold.v1 import coordinator_pb2_grpc as pb_grpc
-
-NOW_S = 1_700_000_000.0
-W = 1_000_000
-
 
 V100_RESNET = GpuCurve(static_w=39, full_w=237, knee=0.84, beta=0.26)
 """Effect of a power limit on an epoch, which takes a minute on one GPU."""
@@ -63,7 +60,7 @@ def run_seconds(job: pb.Job) -> float:
     return (8.0 / max(1, job.size) + 1.0) * math.pow(60.0 / cap_w, 0.3)
 
 
-class FakeCoordinator(FakeHands):
+class FakeCoordinator(FakeBudgets, FakeHands):
     """The state of a cluster and the service that shows it."""
 
     def __init__(self, token: str | None = None) -> None:
@@ -270,47 +267,6 @@ class FakeCoordinator(FakeHands):
                 return found
         context.abort(grpc.StatusCode.NOT_FOUND, f"no node {request.node_id!r}")
         return None
-
-    def GetPower(self, request, context):  # noqa: N802
-        self._enter("GetPower", context)
-        return self.power
-
-    def SetBudget(self, request, context):  # noqa: N802
-        self._enter("SetBudget", context)
-        if request.budget_uw < self.power.floor_uw:
-            context.abort(
-                grpc.StatusCode.FAILED_PRECONDITION,
-                f"budget {request.budget_uw / W:g} W is below the floor of "
-                f"{self.power.floor_uw / W:g} W; ask for more, or take nodes out",
-            )
-        if request.budget_uw < self.power.committed_uw:
-            self.power.pending_budget_uw = request.budget_uw
-            self.power.pending_deadline_s = NOW_S + (request.deadline_ns or 10**10) / 1e9
-        else:
-            self.power.budget_uw = request.budget_uw
-        return pb.SetBudgetResponse(power=self.power)
-
-    def AnnounceBudget(self, request, context):  # noqa: N802
-        self._enter("AnnounceBudget", context)
-        if request.budget_uw < self.power.floor_uw:
-            context.abort(grpc.StatusCode.INVALID_ARGUMENT, "below the least")
-        falls = request.budget_uw < self.power.budget_uw
-        made = pb.AnnouncedBudget(
-            number=len(self.power.announced) + 1,
-            at_s=request.at_s,
-            budget_uw=request.budget_uw,
-            from_s=request.at_s - (20 if falls else 0),
-        )
-        self.power.announced.append(made)
-        return pb.AnnounceBudgetResponse(announced=made)
-
-    def CancelBudget(self, request, context):  # noqa: N802
-        self._enter("CancelBudget", context)
-        for one in list(self.power.announced):
-            if one.number == request.number:
-                self.power.announced.remove(one)
-                return pb.CancelBudgetResponse(cancelled=one)
-        return context.abort(grpc.StatusCode.NOT_FOUND, f"no budget by the number {request.number}")
 
     def Explain(self, request, context):  # noqa: N802
         self._enter("Explain", context)

@@ -102,7 +102,7 @@ def test_a_fall_is_kept_when_its_time_comes_and_not_a_moment_later() -> None:
     wait_until(stage, at_ns - 1)
     assert ledger.committed_uw == 60 * W
     wait_until(stage, at_ns)
-    assert (ledger.budget_uw, ledger.coming_uw, state.announced) == (60 * W, 0, [])
+    assert (ledger.budget_uw, ledger.coming_uw, state.announced) == (60 * W, 0, ())
     assert ledger.over_deadline_ns == 0
 
 
@@ -236,4 +236,23 @@ def test_a_state_of_before_has_nothing_announced() -> None:
         del stored[name]
     del stored["ledger"]["coming_uw"]
     state = codec.load_state(json.dumps(stored))
-    assert (state.announced, state.ledger.limit_uw) == ([], 100 * W)
+    assert (state.announced, state.ledger.limit_uw) == ((), 100 * W)
+
+
+def test_what_was_announced_before_there_were_schedules_belongs_to_none() -> None:
+    stage = busy()
+    announce(stage, 60, 60)
+    stored = json.loads(codec.dump_state(stage.core.state))
+    del stored["announced"][0]["schedule"]
+    assert codec.load_state(json.dumps(stored)).announced == stage.core.state.announced
+
+
+def test_a_schedule_survives_the_journal() -> None:
+    stage = busy()
+    one = ev.BudgetAnnounced(at_ns=stage.now_ns + 60 * S, budget_uw=60 * W)
+    event = ev.BudgetsScheduled(schedule="day", budgets=(one,))
+    assert codec.load_event(*codec.dump_event(event)) == event
+    stage.send(event)
+    state = codec.load_state(codec.dump_state(stage.core.state))
+    assert [one.schedule for one in state.announced] == ["day"]
+    assert state.announced == stage.core.state.announced

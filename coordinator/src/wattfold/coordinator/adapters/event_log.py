@@ -33,6 +33,10 @@ def tell(event: ev.Event, state: State, now_ns: int, cause: str, budget_uw_befor
         case ev.BudgetAnnounced():
             in_s = f"{(event.at_ns - now_ns) / 1e9:.0f}"
             _say("budget_announced", cause, budget_w=_watts(event.budget_uw), in_s=in_s)
+        case ev.BudgetsScheduled():
+            # A schedule that became impossible before it was stored announced nothing.
+            there = sum(one.schedule == event.schedule for one in state.announced)
+            _say("budgets_scheduled", cause, schedule=event.schedule, announced=there)
         case ev.BudgetCancelled():
             _say("budget_cancelled", cause, number=event.number)
         case configuration.PolicyChanged():

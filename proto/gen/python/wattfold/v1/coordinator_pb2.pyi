@@ -813,11 +813,13 @@ class ListNodesResponse(_message.Message):
     def __init__(self, nodes: _Optional[_Iterable[_Union[Node, _Mapping]]] = ...) -> None: ...
 
 class GetPowerRequest(_message.Message):
-    __slots__ = ()
-    def __init__(self) -> None: ...
+    __slots__ = ("all_announced",)
+    ALL_ANNOUNCED_FIELD_NUMBER: _ClassVar[int]
+    all_announced: bool
+    def __init__(self, all_announced: bool = ...) -> None: ...
 
 class Power(_message.Message):
-    __slots__ = ("budget_uw", "committed_uw", "measured_uw", "committed_uw_peak", "measured_uw_peak", "floor_uw", "pending_budget_uw", "pending_deadline_s", "energy_uj", "policy", "outside_uw", "outside_accepted_uw", "over_uw", "over_reason", "outside_node_ids", "unheard_node_ids", "levelled_jobs", "dram_beyond_uw", "gpu_beyond_uw", "gpus", "gpus_owned", "gpus_uw", "emulated_nodes", "known_nodes", "announced", "configured_budget_uw", "planner", "due_jobs", "late_jobs", "due_so_far_eur", "due_to_come_eur")
+    __slots__ = ("budget_uw", "committed_uw", "measured_uw", "committed_uw_peak", "measured_uw_peak", "floor_uw", "pending_budget_uw", "pending_deadline_s", "energy_uj", "policy", "outside_uw", "outside_accepted_uw", "over_uw", "over_reason", "outside_node_ids", "unheard_node_ids", "levelled_jobs", "dram_beyond_uw", "gpu_beyond_uw", "gpus", "gpus_owned", "gpus_uw", "emulated_nodes", "known_nodes", "announced", "announced_later", "configured_budget_uw", "planner", "due_jobs", "late_jobs", "due_so_far_eur", "due_to_come_eur")
     BUDGET_UW_FIELD_NUMBER: _ClassVar[int]
     COMMITTED_UW_FIELD_NUMBER: _ClassVar[int]
     MEASURED_UW_FIELD_NUMBER: _ClassVar[int]
@@ -843,6 +845,7 @@ class Power(_message.Message):
     EMULATED_NODES_FIELD_NUMBER: _ClassVar[int]
     KNOWN_NODES_FIELD_NUMBER: _ClassVar[int]
     ANNOUNCED_FIELD_NUMBER: _ClassVar[int]
+    ANNOUNCED_LATER_FIELD_NUMBER: _ClassVar[int]
     CONFIGURED_BUDGET_UW_FIELD_NUMBER: _ClassVar[int]
     PLANNER_FIELD_NUMBER: _ClassVar[int]
     DUE_JOBS_FIELD_NUMBER: _ClassVar[int]
@@ -874,13 +877,14 @@ class Power(_message.Message):
     emulated_nodes: int
     known_nodes: int
     announced: _containers.RepeatedCompositeFieldContainer[AnnouncedBudget]
+    announced_later: int
     configured_budget_uw: int
     planner: str
     due_jobs: int
     late_jobs: int
     due_so_far_eur: float
     due_to_come_eur: float
-    def __init__(self, budget_uw: _Optional[int] = ..., committed_uw: _Optional[int] = ..., measured_uw: _Optional[int] = ..., committed_uw_peak: _Optional[int] = ..., measured_uw_peak: _Optional[int] = ..., floor_uw: _Optional[int] = ..., pending_budget_uw: _Optional[int] = ..., pending_deadline_s: _Optional[float] = ..., energy_uj: _Optional[int] = ..., policy: _Optional[str] = ..., outside_uw: _Optional[int] = ..., outside_accepted_uw: _Optional[int] = ..., over_uw: _Optional[int] = ..., over_reason: _Optional[str] = ..., outside_node_ids: _Optional[_Iterable[str]] = ..., unheard_node_ids: _Optional[_Iterable[str]] = ..., levelled_jobs: _Optional[int] = ..., dram_beyond_uw: _Optional[int] = ..., gpu_beyond_uw: _Optional[int] = ..., gpus: _Optional[int] = ..., gpus_owned: _Optional[int] = ..., gpus_uw: _Optional[int] = ..., emulated_nodes: _Optional[int] = ..., known_nodes: _Optional[int] = ..., announced: _Optional[_Iterable[_Union[AnnouncedBudget, _Mapping]]] = ..., configured_budget_uw: _Optional[int] = ..., planner: _Optional[str] = ..., due_jobs: _Optional[int] = ..., late_jobs: _Optional[int] = ..., due_so_far_eur: _Optional[float] = ..., due_to_come_eur: _Optional[float] = ...) -> None: ...
+    def __init__(self, budget_uw: _Optional[int] = ..., committed_uw: _Optional[int] = ..., measured_uw: _Optional[int] = ..., committed_uw_peak: _Optional[int] = ..., measured_uw_peak: _Optional[int] = ..., floor_uw: _Optional[int] = ..., pending_budget_uw: _Optional[int] = ..., pending_deadline_s: _Optional[float] = ..., energy_uj: _Optional[int] = ..., policy: _Optional[str] = ..., outside_uw: _Optional[int] = ..., outside_accepted_uw: _Optional[int] = ..., over_uw: _Optional[int] = ..., over_reason: _Optional[str] = ..., outside_node_ids: _Optional[_Iterable[str]] = ..., unheard_node_ids: _Optional[_Iterable[str]] = ..., levelled_jobs: _Optional[int] = ..., dram_beyond_uw: _Optional[int] = ..., gpu_beyond_uw: _Optional[int] = ..., gpus: _Optional[int] = ..., gpus_owned: _Optional[int] = ..., gpus_uw: _Optional[int] = ..., emulated_nodes: _Optional[int] = ..., known_nodes: _Optional[int] = ..., announced: _Optional[_Iterable[_Union[AnnouncedBudget, _Mapping]]] = ..., announced_later: _Optional[int] = ..., configured_budget_uw: _Optional[int] = ..., planner: _Optional[str] = ..., due_jobs: _Optional[int] = ..., late_jobs: _Optional[int] = ..., due_so_far_eur: _Optional[float] = ..., due_to_come_eur: _Optional[float] = ...) -> None: ...
 
 class DueOutlook(_message.Message):
     __slots__ = ("expected_end_at_s", "at_the_earliest", "late_s", "has_costs", "so_far_eur", "to_come_eur")
@@ -917,18 +921,20 @@ class Lending(_message.Message):
     def __init__(self, lender_job_id: _Optional[str] = ..., guest_job_id: _Optional[str] = ..., node_id: _Optional[str] = ..., cores: _Optional[int] = ..., until_s: _Optional[float] = ..., slowdown: _Optional[float] = ..., slowdown_limit: _Optional[float] = ...) -> None: ...
 
 class AnnouncedBudget(_message.Message):
-    __slots__ = ("number", "at_s", "budget_uw", "from_s", "obstacle")
+    __slots__ = ("number", "at_s", "budget_uw", "from_s", "obstacle", "schedule")
     NUMBER_FIELD_NUMBER: _ClassVar[int]
     AT_S_FIELD_NUMBER: _ClassVar[int]
     BUDGET_UW_FIELD_NUMBER: _ClassVar[int]
     FROM_S_FIELD_NUMBER: _ClassVar[int]
     OBSTACLE_FIELD_NUMBER: _ClassVar[int]
+    SCHEDULE_FIELD_NUMBER: _ClassVar[int]
     number: int
     at_s: float
     budget_uw: int
     from_s: float
     obstacle: str
-    def __init__(self, number: _Optional[int] = ..., at_s: _Optional[float] = ..., budget_uw: _Optional[int] = ..., from_s: _Optional[float] = ..., obstacle: _Optional[str] = ...) -> None: ...
+    schedule: str
+    def __init__(self, number: _Optional[int] = ..., at_s: _Optional[float] = ..., budget_uw: _Optional[int] = ..., from_s: _Optional[float] = ..., obstacle: _Optional[str] = ..., schedule: _Optional[str] = ...) -> None: ...
 
 class DrainNodeRequest(_message.Message):
     __slots__ = ("node_id", "reason", "cancel_jobs")
@@ -1039,6 +1045,40 @@ class CancelBudgetResponse(_message.Message):
     CANCELLED_FIELD_NUMBER: _ClassVar[int]
     cancelled: AnnouncedBudget
     def __init__(self, cancelled: _Optional[_Union[AnnouncedBudget, _Mapping]] = ...) -> None: ...
+
+class ScheduledBudget(_message.Message):
+    __slots__ = ("at_s", "budget_uw")
+    AT_S_FIELD_NUMBER: _ClassVar[int]
+    BUDGET_UW_FIELD_NUMBER: _ClassVar[int]
+    at_s: float
+    budget_uw: int
+    def __init__(self, at_s: _Optional[float] = ..., budget_uw: _Optional[int] = ...) -> None: ...
+
+class ScheduleBudgetsRequest(_message.Message):
+    __slots__ = ("name", "budgets", "dry_run")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    BUDGETS_FIELD_NUMBER: _ClassVar[int]
+    DRY_RUN_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    budgets: _containers.RepeatedCompositeFieldContainer[ScheduledBudget]
+    dry_run: bool
+    def __init__(self, name: _Optional[str] = ..., budgets: _Optional[_Iterable[_Union[ScheduledBudget, _Mapping]]] = ..., dry_run: bool = ...) -> None: ...
+
+class ScheduleBudgetsResponse(_message.Message):
+    __slots__ = ("announced", "kept", "cancelled", "refused", "minimum_uw", "refusal")
+    ANNOUNCED_FIELD_NUMBER: _ClassVar[int]
+    KEPT_FIELD_NUMBER: _ClassVar[int]
+    CANCELLED_FIELD_NUMBER: _ClassVar[int]
+    REFUSED_FIELD_NUMBER: _ClassVar[int]
+    MINIMUM_UW_FIELD_NUMBER: _ClassVar[int]
+    REFUSAL_FIELD_NUMBER: _ClassVar[int]
+    announced: _containers.RepeatedCompositeFieldContainer[AnnouncedBudget]
+    kept: _containers.RepeatedCompositeFieldContainer[AnnouncedBudget]
+    cancelled: _containers.RepeatedCompositeFieldContainer[AnnouncedBudget]
+    refused: _containers.RepeatedCompositeFieldContainer[AnnouncedBudget]
+    minimum_uw: int
+    refusal: str
+    def __init__(self, announced: _Optional[_Iterable[_Union[AnnouncedBudget, _Mapping]]] = ..., kept: _Optional[_Iterable[_Union[AnnouncedBudget, _Mapping]]] = ..., cancelled: _Optional[_Iterable[_Union[AnnouncedBudget, _Mapping]]] = ..., refused: _Optional[_Iterable[_Union[AnnouncedBudget, _Mapping]]] = ..., minimum_uw: _Optional[int] = ..., refusal: _Optional[str] = ...) -> None: ...
 
 class WatchRequest(_message.Message):
     __slots__ = ("interval_ns",)

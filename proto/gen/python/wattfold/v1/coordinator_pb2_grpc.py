@@ -139,6 +139,11 @@ class CoordinatorStub(object):
                 request_serializer=wattfold_dot_v1_dot_coordinator__pb2.CancelBudgetRequest.SerializeToString,
                 response_deserializer=wattfold_dot_v1_dot_coordinator__pb2.CancelBudgetResponse.FromString,
                 _registered_method=True)
+        self.ScheduleBudgets = channel.unary_unary(
+                '/wattfold.v1.Coordinator/ScheduleBudgets',
+                request_serializer=wattfold_dot_v1_dot_coordinator__pb2.ScheduleBudgetsRequest.SerializeToString,
+                response_deserializer=wattfold_dot_v1_dot_coordinator__pb2.ScheduleBudgetsResponse.FromString,
+                _registered_method=True)
         self.Reload = channel.unary_unary(
                 '/wattfold.v1.Coordinator/Reload',
                 request_serializer=wattfold_dot_v1_dot_coordinator__pb2.ReloadRequest.SerializeToString,
@@ -347,6 +352,13 @@ class CoordinatorServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ScheduleBudgets(self, request, context):
+        """Replaces all announced budgets of a schedule, or none of them. For operators.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def Reload(self, request, context):
         """Read the configuration again: nodes, queues, the policy and its settings. Jobs and leases stay as they are.
         """
@@ -540,6 +552,11 @@ def add_CoordinatorServicer_to_server(servicer, server):
                     servicer.CancelBudget,
                     request_deserializer=wattfold_dot_v1_dot_coordinator__pb2.CancelBudgetRequest.FromString,
                     response_serializer=wattfold_dot_v1_dot_coordinator__pb2.CancelBudgetResponse.SerializeToString,
+            ),
+            'ScheduleBudgets': grpc.unary_unary_rpc_method_handler(
+                    servicer.ScheduleBudgets,
+                    request_deserializer=wattfold_dot_v1_dot_coordinator__pb2.ScheduleBudgetsRequest.FromString,
+                    response_serializer=wattfold_dot_v1_dot_coordinator__pb2.ScheduleBudgetsResponse.SerializeToString,
             ),
             'Reload': grpc.unary_unary_rpc_method_handler(
                     servicer.Reload,
@@ -1174,6 +1191,33 @@ class Coordinator(object):
             '/wattfold.v1.Coordinator/CancelBudget',
             wattfold_dot_v1_dot_coordinator__pb2.CancelBudgetRequest.SerializeToString,
             wattfold_dot_v1_dot_coordinator__pb2.CancelBudgetResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ScheduleBudgets(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/wattfold.v1.Coordinator/ScheduleBudgets',
+            wattfold_dot_v1_dot_coordinator__pb2.ScheduleBudgetsRequest.SerializeToString,
+            wattfold_dot_v1_dot_coordinator__pb2.ScheduleBudgetsResponse.FromString,
             options,
             channel_credentials,
             insecure,

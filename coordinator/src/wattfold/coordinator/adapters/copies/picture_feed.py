@@ -85,9 +85,9 @@ class PictureFeed:
         """Return a `ListNodesResponse`. Raises NoPictureError."""
         return await self._ask(view_requests.Nodes())
 
-    async def power(self) -> bytes:
+    async def power(self, all_announced: bool = False) -> bytes:
         """Return a `Power`. Raises NoPictureError."""
-        return await self._ask(view_requests.Power())
+        return await self._ask(view_requests.Power(all_announced))
 
     async def cluster(self, viewer: Peer, since_ns: int) -> bytes:
         """Return a `ClusterView` for an account, with jobs ended since. Raises NoPictureError."""

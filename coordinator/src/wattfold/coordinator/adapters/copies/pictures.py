@@ -45,6 +45,8 @@ from wattfold.coordinator.adapters.door.peers import Peer
 from wattfold.coordinator.adapters.learning.observations import Observations
 from wattfold.coordinator.adapters.learning.residual import with_residual
 from wattfold.coordinator.adapters.metrics.meters import Figures
+from wattfold.coordinator.adapters.requests.budgets import ANNOUNCED_SHOWN
+from wattfold.coordinator.core.model.announced import ANNOUNCED_MAX
 from wattfold.coordinator.core.model.job import PLACED_STATES, Job, JobSpec, JobState
 from wattfold.coordinator.core.rules.snapshot import job_views, without_jobs
 from wattfold.coordinator.core.rules.start_conditions import NOT_PLANNED
@@ -176,7 +178,8 @@ class Pictures:
             case Nodes():
                 return _repeated(NODES_OF_LIST, self._node_pieces())
             case Power():
-                return self._power().SerializeToString() + self._due_sums()
+                message = self._power(ANNOUNCED_MAX if question.all_announced else ANNOUNCED_SHOWN)
+                return message.SerializeToString() + self._due_sums()
             case Cluster():
                 return self._cluster(question)
             case Explanation():
@@ -256,9 +259,9 @@ class Pictures:
         jobs = _repeated(JOBS_OF_VIEW, self._job_pieces(found, question.viewer))
         return head.SerializeToString() + nodes + jobs
 
-    def _power(self) -> pb.Power:
+    def _power(self, announced_max: int = ANNOUNCED_SHOWN) -> pb.Power:
         message = site_messages.power_message(
-            self._state, self._seen, self._setting.clock, self._setting.policy.name
+            self._state, self._seen, self._setting.clock, self._setting.policy.name, announced_max
         )
         message.configured_budget_uw = self._setting.configured_uw
         # Measured over a common second, from all messages and not only the newest.

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any, TypeVar
 
 from wattfold.contract.ids import JobId, NodeId
+from wattfold.coordinator.core.model.announced import Announced
 from wattfold.coordinator.core.model.job import PLACED_STATES, Job, JobSpec
 from wattfold.coordinator.core.model.node import Node, NodeSpec
 from wattfold.coordinator.core.power.ledger import NodeAccount, PowerLedger
@@ -22,7 +23,9 @@ from wattfold.coordinator.core.state.state import CoreSettings, State
 
 BEGIN = 0
 """Number of an update that needs no update before it."""
-SENT_APART = frozenset({"jobs", "nodes", "keys", "key_prints", "profiles", "certificates"})
+SENT_APART = frozenset(
+    {"jobs", "nodes", "keys", "key_prints", "profiles", "certificates", "announced"}
+)
 """State fields that are not sent whole with every update. Keys and history are never sent."""
 
 T = TypeVar("T")
@@ -34,7 +37,8 @@ class Update:
 
     Jobs and nodes come without their specs, which rarely change: ``job_specs`` and ``node_specs``
     contain the new specs. ``rest`` is the state without jobs and nodes. ``known`` holds its
-    profiles and certificates if these have changed.
+    profiles and certificates if these have changed, ``announced`` the announced budgets if these
+    have changed.
     """
 
     number: int
@@ -42,6 +46,7 @@ class Update:
     fixed_uw: int = 0
     """`Index.fixed_uw`, a sum over the nodes."""
     known: tuple[dict[str, Any], dict[str, Any]] | None = None
+    announced: tuple[Announced, ...] | None = None
     jobs: tuple[Job, ...] = ()
     job_specs: dict[JobId, JobSpec] = field(default_factory=dict)
     jobs_gone: tuple[JobId, ...] = ()
@@ -101,6 +106,8 @@ class Replica:
         state.index.fixed_uw = update.fixed_uw
         if update.known is not None:
             state.profiles, state.certificates = update.known
+        if update.announced is not None:
+            state.announced = update.announced
 
     def _put_node(self, node: Node, account: NodeAccount | None, update: Update) -> None:
         state = self.state

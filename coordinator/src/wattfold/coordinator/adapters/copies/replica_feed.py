@@ -15,6 +15,7 @@ from typing import Any, Protocol
 
 from wattfold.contract.ids import JobId, NodeId
 from wattfold.coordinator.adapters.copies import replica
+from wattfold.coordinator.core.model.announced import Announced
 from wattfold.coordinator.core.model.job import Job, JobSpec
 from wattfold.coordinator.core.model.node import Node, NodeSpec
 from wattfold.coordinator.core.state.changes import Changes
@@ -55,6 +56,7 @@ class ReplicaFeed:
         self._job_specs: dict[JobId, JobSpec] = {}
         self._node_specs: dict[NodeId, NodeSpec | None] = {}
         self._known: tuple[dict[str, Any], dict[str, Any]] | None = None
+        self._announced: tuple[Announced, ...] | None = None
 
     async def started(self) -> CallResult:
         """Wait until the worker process has started and warmed up."""
@@ -124,7 +126,7 @@ class ReplicaFeed:
     def _begin(self) -> Changes:
         state = self._state()
         self._changes = Changes()
-        self._number, self._known = replica.BEGIN, None
+        self._number, self._known, self._announced = replica.BEGIN, None, None
         self._job_specs.clear()
         self._node_specs.clear()
         return Changes(jobs=dict.fromkeys(state.jobs), nodes=dict.fromkeys(state.nodes))
@@ -147,6 +149,7 @@ class ReplicaFeed:
             rest=_rest(state),
             fixed_uw=state.index.fixed_uw,
             known=self._news(state),
+            announced=self._announced_news(state),
             jobs=tuple(jobs),
             job_specs=job_specs,
             jobs_gone=jobs_gone,
@@ -178,6 +181,13 @@ class ReplicaFeed:
             return None
         self._known = (dict(state.profiles), dict(state.certificates))
         return self._known
+
+    def _announced_news(self, state: State) -> tuple[Announced, ...] | None:
+        """Return the announced budgets if they changed. Each change makes a new tuple."""
+        if self._announced is state.announced:
+            return None
+        self._announced = state.announced
+        return state.announced
 
 
 def whole(spec: JobSpec) -> JobSpec:

@@ -15,7 +15,7 @@ from wattfold.coordinator.adapters.copies.node_views import (
 )
 from wattfold.coordinator.adapters.journal.audit_trail import AuditEntry
 from wattfold.coordinator.adapters.learning.observations import NodeSample, Observations
-from wattfold.coordinator.adapters.requests.budgets import announced_message
+from wattfold.coordinator.adapters.requests.budgets import ANNOUNCED_SHOWN, announced_messages
 from wattfold.coordinator.core.model.node import Node, NodeState
 from wattfold.coordinator.core.state.state import State
 from wattfold.v1 import coordinator_pb2 as pb
@@ -100,8 +100,17 @@ def _power_source(sample: NodeSample | None) -> str:
     return "zones" if sample.platform is None else "psys"
 
 
-def power_message(state: State, seen: Observations, clock: Clock, policy: str) -> pb.Power:
-    """Return the budget, the committed power and the measured power."""
+def power_message(
+    state: State,
+    seen: Observations,
+    clock: Clock,
+    policy: str,
+    announced_max: int = ANNOUNCED_SHOWN,
+) -> pb.Power:
+    """Return the budget, the committed power and the measured power.
+
+    ``announced_max``: how many of the announced budgets, from the next on.
+    """
     ledger = state.ledger
     pending_uw, pending_ns = _pending(state)
     message = pb.Power(
@@ -115,7 +124,8 @@ def power_message(state: State, seen: Observations, clock: Clock, policy: str) -
         pending_deadline_s=clock.wall_s(pending_ns) if pending_ns else 0.0,
         energy_uj=seen.energy_uj,
         policy=policy,
-        announced=[announced_message(state, one, clock) for one in state.announced],
+        announced=announced_messages(state, state.announced[:announced_max], clock),
+        announced_later=max(len(state.announced) - announced_max, 0),
     )
     known = [node.spec for node in state.nodes.values() if node.spec is not None]
     message.known_nodes = len(known)

@@ -48,7 +48,9 @@ class Nodes:
 
 @dataclass(frozen=True, slots=True)
 class Power:
-    """Requests a `Power`."""
+    """Requests a `Power`, with all announced budgets or with the next ones."""
+
+    all_announced: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -72,6 +72,7 @@ _ORDERS = {
     "SetBudget": "the budget",
     "AnnounceBudget": "the budget",
     "CancelBudget": "the budget",
+    "ScheduleBudgets": "the budget",
     "DrainNode": "draining a node",
     "ResumeNode": "resuming a node",
     "LeaveNode": "releasing a node",

@@ -301,8 +301,7 @@ class CoordinatorApi(
 
     async def GetPower(self, request: pb.GetPowerRequest, context: Any) -> bytes:
         """Return the budget, the committed power and the measured power."""
-        del request
-        return await _shown(self._pictures.power(), context)
+        return await _shown(self._pictures.power(request.all_announced), context)
 
     async def Explain(self, request: pb.ExplainRequest, context: Any) -> bytes:
         """Explain why a job waits, or why it has its size and cap."""

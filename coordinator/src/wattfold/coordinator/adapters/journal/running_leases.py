@@ -28,6 +28,7 @@ _KINDS = (
     "JournalRestored",
     "BudgetChanged",
     "BudgetAnnounced",
+    "BudgetsScheduled",
     "NodeRegistered",
     "NodeRetired",
     "NodeOrdered",
@@ -121,13 +122,13 @@ def _budget_changes(
     span_ns = CUT_NS + LEASES_BACK * start.lease_ns
     query = "SELECT json_extract(value, '$.at_ns') FROM checkpoint, json_each(body, '$.announced')"
     times = [row[0] for row in db.execute(query)]
-    times += [body["at_ns"] for _, _, kind, body in since if kind == "BudgetAnnounced"]
+    times += [one["at_ns"] for _, _, kind, body in since for one in _announced(kind, body)]
     stepped = any(
         kind == "CalendarStepped" or body.get("calendar_step_ns") for _, _, kind, body in since
     )
     if any(stepped or abs(at_ns - now_ns) <= span_ns for at_ns in times):
         return True
-    announced = any(kind == "BudgetAnnounced" for _, _, kind, _ in events)
+    announced = any(_announced(kind, body) for _, _, kind, body in events)
     (first,) = db.execute("SELECT min(id) FROM events").fetchone()
     # The previous budget is known if no announcement has changed it.
     before_uw = 0 if first == 1 else None
@@ -140,6 +141,13 @@ def _budget_changes(
             return True
         before_uw = budget_uw
     return False
+
+
+def _announced(kind: str, body: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the budgets that an event announced."""
+    if kind == "BudgetsScheduled":
+        return list(body["budgets"])
+    return [body] if kind == "BudgetAnnounced" else []
 
 
 def _addresses(db: sqlite3.Connection, since: list[Event]) -> dict[NodeId, str]:

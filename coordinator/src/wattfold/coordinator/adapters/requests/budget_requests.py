@@ -9,15 +9,17 @@ import grpc
 
 from wattfold.coordinator.adapters.copies import site_messages
 from wattfold.coordinator.adapters.learning.observations import Observations
+from wattfold.coordinator.adapters.requests import schedules
 from wattfold.coordinator.adapters.requests.budgets import (
     announced_message,
+    announced_messages,
     announcement_refusal,
     budget_refusal,
     obstacle,
-    outsiders_uw,
 )
 from wattfold.coordinator.adapters.service import Service
 from wattfold.coordinator.core.model import events as ev
+from wattfold.coordinator.core.rules.unaccounted_power import outsiders_uw
 from wattfold.coordinator.core.state.state import State
 from wattfold.v1 import coordinator_pb2 as pb
 from wattfold.v1 import coordinator_pb2_grpc
@@ -107,6 +109,23 @@ class BudgetRequests(coordinator_pb2_grpc.CoordinatorServicer):
         message = announced_message(self._state, one, self._service.clock)
         await self._request(ev.BudgetCancelled(number=one.number), context)
         return pb.CancelBudgetResponse(cancelled=message)
+
+    async def ScheduleBudgets(
+        self, request: pb.ScheduleBudgetsRequest, context: Any
+    ) -> pb.ScheduleBudgetsResponse:
+        """Replace the announced budgets of a schedule, all or none, or say what would happen."""
+        clock, state = self._service.clock, self._state
+        proposal = schedules.propose(state, request, clock, self._settle_ns())
+        if request.dry_run:
+            return schedules.preview(state, proposal, clock)
+        if refused := proposal.reason:
+            await _refuse(context, grpc.StatusCode.INVALID_ARGUMENT, refused)
+        cancelled = announced_messages(state, proposal.cancelled, clock)
+        await self._request(proposal.event, context)
+        if schedules.missing(self._state, proposal, clock.now_ns()):
+            text = "nodes or announced budgets have just changed, so nothing was changed: try again"
+            await _refuse(context, grpc.StatusCode.ABORTED, text)
+        return schedules.done(self._state, proposal, cancelled, clock)
 
 
 async def _refuse(context: Any, code: grpc.StatusCode, text: str) -> NoReturn:

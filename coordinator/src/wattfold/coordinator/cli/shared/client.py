@@ -19,11 +19,10 @@ from wattfold.coordinator.cli.shared.errors import (
     BadRequestError,
     BusyError,
     CliError,
-    NotFoundError,
-    OtherServerError,
     TimedOutError,
     UnreachableError,
 )
+from wattfold.coordinator.cli.shared.status_failure import failure_of_status
 from wattfold.v1 import coordinator_pb2 as pb
 
 if TYPE_CHECKING:
@@ -44,20 +43,8 @@ _OPTIONS = (
     ("grpc.max_reconnect_backoff_ms", 500),
 )
 
-_REFUSALS = {
-    grpc.StatusCode.INVALID_ARGUMENT,
-    grpc.StatusCode.FAILED_PRECONDITION,
-    grpc.StatusCode.RESOURCE_EXHAUSTED,
-    grpc.StatusCode.OUT_OF_RANGE,
-    grpc.StatusCode.ALREADY_EXISTS,
-    grpc.StatusCode.ABORTED,
-}
-
 _UNSENT = ("failed to connect", "errors resolving")
 """Start of gRPC's text for a call without a connection."""
-
-_NOT_GRPC = "Received http2 header"
-"""Start of gRPC's text for an HTTP/2 server without gRPC."""
 
 
 class _Stub:
@@ -245,9 +232,10 @@ class CoordinatorClient:
         answer: pb.ForgetNodeResponse = self._call(self._stub.ForgetNode, request)
         return answer
 
-    def power(self) -> pb.Power:
-        """Return the budget, committed and measured power."""
-        answer: pb.Power = self._call(self._stub.GetPower, pb.GetPowerRequest())
+    def power(self, all_announced: bool = False) -> pb.Power:
+        """Return the budget, committed and measured power, with the next announced or all."""
+        request = pb.GetPowerRequest(all_announced=all_announced)
+        answer: pb.Power = self._call(self._stub.GetPower, request)
         return answer
 
     def set_budget(
@@ -271,6 +259,11 @@ class CoordinatorClient:
         request = pb.CancelBudgetRequest(number=number)
         answer: pb.CancelBudgetResponse = self._call(self._stub.CancelBudget, request)
         return answer.cancelled
+
+    def schedule_budgets(self, request: pb.ScheduleBudgetsRequest) -> pb.ScheduleBudgetsResponse:
+        """Replace the announced budgets of a schedule, or ask what that would do."""
+        answer: pb.ScheduleBudgetsResponse = self._call(self._stub.ScheduleBudgets, request)
+        return answer
 
     def reload(self) -> pb.ReloadResponse:
         """Let the coordinator read its configuration again."""
@@ -338,7 +331,7 @@ class CoordinatorClient:
         code, details = error.code(), " ".join((error.details() or "").split())
         if code in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED):
             return self._unanswered(code, details, timeout_s or self._timeout_s)
-        return _from_status(code, details, address=self.address)
+        return failure_of_status(code, details, address=self.address)
 
     def _unanswered(
         self, code: grpc.StatusCode, details: str, timeout_s: float
@@ -370,31 +363,3 @@ def read_token(path: Path) -> str:
     if not token or not token.isascii() or not token.isprintable():
         raise BadRequestError(f"no token in {path}; its first line must be printable ASCII text")
     return token
-
-
-def _from_status(code: grpc.StatusCode, text: str, address: str) -> CliError:
-    """Return the failure for a gRPC status, worded for people."""
-    if code is grpc.StatusCode.NOT_FOUND:
-        return NotFoundError(text or "not found")
-    if code is grpc.StatusCode.UNAUTHENTICATED:
-        return CliError(
-            f"the coordinator at {address} requires a token ({text or 'none was sent'}); "
-            "give its file with --token-file FILE or WATTFOLD_TOKEN_FILE"
-        )
-    if code is grpc.StatusCode.PERMISSION_DENIED:
-        return CliError(f"not permitted: {text or 'no reason given'}")
-    if code is grpc.StatusCode.UNIMPLEMENTED and text.startswith(_NOT_GRPC):
-        return OtherServerError(
-            f"the server at {address} is no coordinator ({text}); give the address of the "
-            "coordinator with --coordinator ADDRESS"
-        )
-    if code is grpc.StatusCode.UNIMPLEMENTED:
-        return CliError(
-            f"the coordinator at {address} does not support this request; "
-            "it is older than this command: update the coordinator"
-        )
-    if code in _REFUSALS:
-        return CliError(text or f"refused ({code.name})")
-    return CliError(
-        f"the coordinator at {address} failed: {text or 'no reason given'} ({code.name})"
-    )

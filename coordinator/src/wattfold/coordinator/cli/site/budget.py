@@ -34,6 +34,7 @@ from wattfold.coordinator.cli.site.power import (
     outside_fields,
     pending,
 )
+from wattfold.coordinator.cli.site.schedules.command import schedule
 from wattfold.v1 import coordinator_pb2 as pb
 
 
@@ -143,7 +144,7 @@ def looks_ahead(policy: str) -> bool:
 def budget_list(session: Session) -> None:
     """List the announced budgets in order of time."""
     with session.connect() as client:
-        announced = client.power().announced
+        announced = client.power(all_announced=True).announced
     if session.json:
         session.print_json(
             numbered("budget-list", {"announced": [as_dict(one) for one in announced]})
@@ -154,11 +155,8 @@ def budget_list(session: Session) -> None:
         click.echo("No budget is announced.")
 
 
-def complete_announced(
-    context: click.Context, parameter: click.Parameter, incomplete: str
-) -> list[CompletionItem]:
-    """Return numbers of announced budgets; empty if no coordinator answers."""
-    del parameter
+def _announced_now(context: click.Context) -> Sequence[pb.AnnouncedBudget]:
+    """Return the announced budgets for a completion; none if no coordinator answers."""
     # No command runs while a line is completed, so there is no session yet.
     given = context.find_root().params
     address = given.get("address") or checked_address(default_address())
@@ -167,42 +165,81 @@ def complete_announced(
             address=address, token_file=given.get("token_file"), json=False, color=False
         )
         with session.connect() as client:
-            announced = client.power().announced
+            return client.power(all_announced=True).announced
     except CliError:
-        return []
-    known = {str(one.number): announced_text(one).plain for one in announced}
+        return ()
+
+
+def complete_announced(
+    context: click.Context, parameter: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    """Return numbers of announced budgets; empty if no coordinator answers."""
+    del parameter
+    known = {str(one.number): announced_text(one).plain for one in _announced_now(context)}
     return [CompletionItem(n, help=text) for n, text in known.items() if n.startswith(incomplete)]
+
+
+def complete_schedules(
+    context: click.Context, parameter: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    """Return names of schedules with announced budgets; empty if no coordinator answers."""
+    del parameter
+    names = sorted({one.schedule for one in _announced_now(context)} - {""})
+    return [CompletionItem(name) for name in names if name.startswith(incomplete)]
 
 
 @budget.command("cancel")
 @click.argument(
     "numbers",
-    metavar="NUMBER...",
+    metavar="[NUMBER]...",
     nargs=-1,
-    required=True,
     type=click.IntRange(1, 2**32 - 1),
     shell_complete=complete_announced,
 )
+@click.option(
+    "--schedule",
+    "schedules",
+    metavar="NAME",
+    multiple=True,
+    shell_complete=complete_schedules,
+    help="Cancel all announced budgets of a schedule.",
+)
 @session_command
-def budget_cancel(session: Session, numbers: Sequence[int]) -> None:
+def budget_cancel(session: Session, numbers: Sequence[int], schedules: Sequence[str]) -> None:
     """Cancel announced budgets.
 
     NUMBER is the number that `wattfold budget list` shows. An announced budget that is already in
     force cannot be cancelled; change it with `wattfold budget set`.
     """
+    if not (numbers or schedules):
+        text = "give numbers of announced budgets, or --schedule NAME"
+        raise click.UsageError(text, click.get_current_context())
     done: list[pb.AnnouncedBudget] = []
     with session.connect() as client:
         for number in dict.fromkeys(numbers):
             done.append(client.cancel_budget(number))
             if not session.json:
                 click.echo(f"Cancelled {number}: {announced_text(done[-1])}.")
+        for name in dict.fromkeys(schedules):
+            gone = client.schedule_budgets(pb.ScheduleBudgetsRequest(name=name)).cancelled
+            done += gone
+            if not session.json:
+                click.echo(f"Cancelled {len(gone)} announced budgets of schedule {name}.")
     if session.json:
         session.print_json({"cancelled": [as_dict(one) for one in done]})
 
 
+budget.add_command(schedule)
+
+
 def _table(announced: Iterable[pb.AnnouncedBudget]) -> PlainTable:
     table = plain_table(
-        right("NUMBER"), left("FROM"), right("BUDGET"), left("CAPS FALL"), flexible("OBSTACLE")
+        right("NUMBER"),
+        left("FROM"),
+        right("BUDGET"),
+        left("CAPS FALL"),
+        left("SCHEDULE"),
+        flexible("OBSTACLE"),
     )
     for one in announced:
         down = f.clock(one.from_s) if one.from_s < one.at_s else f.NONE
@@ -212,6 +249,7 @@ def _table(announced: Iterable[pb.AnnouncedBudget]) -> PlainTable:
             moment(one.at_s),
             f.power(one.budget_uw),
             down,
+            one.schedule or f.NONE,
             one.obstacle or f.NONE,
         )
     return table
@@ -240,4 +278,4 @@ def _budget_fields(answer: pb.Power) -> list[tuple[str, Cell]]:
     ]
     if answer.pending_budget_uw:
         fields.append(("pending", pending(answer)))
-    return fields + announced_fields(answer.announced) + outside_fields(answer)
+    return fields + announced_fields(answer) + outside_fields(answer)

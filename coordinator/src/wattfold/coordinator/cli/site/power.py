@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import click
@@ -21,6 +20,8 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 _BAR_CELLS = 28
+_NEXT = 8
+"""So many announced budgets are shown beside other values."""
 REPLACED = "replaced by `wattfold budget` until the configuration has another value"
 
 
@@ -120,7 +121,7 @@ def _power_sheet(answer: pb.Power) -> FieldTable:
         fields.append(("emulated", emulated))
     if answer.pending_budget_uw:
         fields.insert(1, ("pending budget", pending(answer)))
-    fields += announced_fields(answer.announced)
+    fields += announced_fields(answer)
     if answer.due_jobs:
         fields.append(("due dates", _due(answer)))
     if answer.gpus:
@@ -131,9 +132,14 @@ def _power_sheet(answer: pb.Power) -> FieldTable:
     return field_table(fields + outside_fields(answer))
 
 
-def announced_fields(announced: Iterable[pb.AnnouncedBudget]) -> list[tuple[str, Cell]]:
-    """Return the announced budgets, one per field."""
-    return [(f"announced {one.number}", announced_text(one)) for one in announced]
+def announced_fields(answer: pb.Power) -> list[tuple[str, Cell]]:
+    """Return the next announced budgets, one per field, and the number of the others."""
+    fields: list[tuple[str, Cell]] = [
+        (f"announced {one.number}", announced_text(one)) for one in answer.announced[:_NEXT]
+    ]
+    if more := len(answer.announced[_NEXT:]) + answer.announced_later:
+        fields.append(("announced", f"{more} more; see `wattfold budget list`"))
+    return fields
 
 
 def announced_text(one: pb.AnnouncedBudget) -> Text:

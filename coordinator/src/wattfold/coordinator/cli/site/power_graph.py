@@ -14,10 +14,10 @@ from rich.text import Text
 
 from wattfold.v1 import coordinator_pb2 as pb
 
-_EIGHTHS = "▁▂▃▄▅▆▇█"
-_SHADE = "░"
+EIGHTHS = "▁▂▃▄▅▆▇█"
+SHADE = "░"
 _LINE = "▔"
-_LABEL_CELLS = 9
+LABEL_CELLS = 9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +71,7 @@ class PowerHistory:
 
 def power_graph(history: PowerHistory, width: int, height: int, step_s: float = 1.0) -> list[Text]:
     """Return `height` lines of `width` characters; the scale ends at the highest power shown."""
-    columns = history.columns(max(1, width - _LABEL_CELLS), step_s)
+    columns = history.columns(max(1, width - LABEL_CELLS), step_s)
     top_uw = max((_greatest(sample) for sample in columns if sample), default=0) or 1
     return [_row(columns, row, height, top_uw) for row in range(height)]
 
@@ -81,14 +81,19 @@ def _greatest(sample: PowerSample) -> int:
 
 
 def _row(columns: Sequence[PowerSample | None], row: int, height: int, top_uw: int) -> Text:
-    if row == 0:
-        label = f"{top_uw / 1e6:6.0f} W "
-    else:
-        label = f"{0:6d} W " if row == height - 1 else " " * _LABEL_CELLS
-    line = Text(label[-_LABEL_CELLS:].rjust(_LABEL_CELLS), style="dim")
+    line = scale_label(row, height, top_uw)
     for sample in columns:
         line.append_text(_cell(sample, height - 1 - row, height, top_uw))
     return line
+
+
+def scale_label(row: int, height: int, top_uw: int) -> Text:
+    """Return the start of a line: the highest power in the first, and zero in the last."""
+    if row == 0:
+        label = f"{top_uw / 1e6:6.0f} W "
+    else:
+        label = f"{0:6d} W " if row == height - 1 else " " * LABEL_CELLS
+    return Text(label[-LABEL_CELLS:].rjust(LABEL_CELLS), style="dim")
 
 
 def _cell(sample: PowerSample | None, level: int, height: int, top_uw: int) -> Text:
@@ -98,10 +103,10 @@ def _cell(sample: PowerSample | None, level: int, height: int, top_uw: int) -> T
     over = sample.committed_uw > sample.budget_uw > 0
     eighths = round(sample.measured_uw / top_uw * height * 8) - level * 8
     if eighths > 0:
-        return Text(_EIGHTHS[min(eighths, 8) - 1], style="red" if over else "green")
+        return Text(EIGHTHS[min(eighths, 8) - 1], style="red" if over else "green")
     budget_row = -(-sample.budget_uw * height // top_uw) - 1
     if level == budget_row:
         return Text(_LINE, style="yellow")
     if sample.committed_uw / top_uw * height > level + 0.25:
-        return Text(_SHADE, style="red" if over else "cyan")
+        return Text(SHADE, style="red" if over else "cyan")
     return Text(" ")

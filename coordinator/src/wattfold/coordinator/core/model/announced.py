@@ -4,25 +4,61 @@ A lower budget must hold *at* its time. So committed power is at most the lower 
 before that time on. The lead is the time for which caps may stay up on a node that falls silent.
 The limit at a time is the minimum of the budget in force and of the budgets within the lead. A
 higher budget applies from its own time on.
+
+All announced budgets are kept in order of time, so most questions cost a binary search.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
-ANNOUNCED_MAX = 256
-"""Maximum number of announced budgets of a site: all of them are in every snapshot."""
+ANNOUNCED_MAX = 10_000
+"""Maximum number of announced budgets of a site: a year of hours, and some more."""
+AHEAD_MAX = 256
+"""Policies plan with so many announced budgets: each of them makes every plan more expensive."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Announced:
-    """A budget in force from ``at_ns`` on, in coordinator time. ``number`` identifies it."""
+    """A budget in force from ``at_ns`` on, in coordinator time. ``number`` identifies it.
+
+    ``schedule`` is the name of the schedule that it belongs to; empty = announced on its own.
+    """
 
     number: int
     at_ns: int
     budget_uw: int
+    schedule: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BudgetAnnounced:
+    """An operator announced a budget that applies from ``at_ns`` (coordinator time) on."""
+
+    at_ns: int
+    budget_uw: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BudgetCancelled:
+    """An operator cancelled an announced budget."""
+
+    number: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BudgetsScheduled:
+    """An operator replaced all announced budgets of a schedule, or cancelled them (no budgets).
+
+    ``budgets`` holds times and budgets in order of time. Other announced budgets stay. Logs and
+    records of events omit the budgets: there may be thousands.
+    """
+
+    schedule: str
+    budgets: tuple[BudgetAnnounced, ...] = field(repr=False)
 
 
 class Limit(NamedTuple):
@@ -32,10 +68,23 @@ class Limit(NamedTuple):
     limit_uw: int
 
 
+def begun(announced: Sequence[Announced], now_ns: int) -> int:
+    """Return how many of the announced budgets, in order of time, start at a time or before it."""
+    return bisect_right(announced, now_ns, key=_at_ns)
+
+
 def coming_uw(announced: Sequence[Announced], now_ns: int, lead_ns: int) -> int:
     """Return the smallest budget that starts within the lead, in microwatts; 0 = no budget does."""
-    near = [one.budget_uw for one in announced if now_ns < one.at_ns <= now_ns + lead_ns]
-    return min(near, default=0)
+    near = announced[begun(announced, now_ns) : begun(announced, now_ns + lead_ns)]
+    return min((one.budget_uw for one in near), default=0)
+
+
+def next_ns(announced: Sequence[Announced], now_ns: int, lead_ns: int) -> int:
+    """Return the next time after now at which a budget starts, or its lead; 0 = never."""
+    starts = announced[begun(announced, now_ns) :][:1]
+    leads = announced[begun(announced, now_ns + lead_ns) :][:1]
+    times = [one.at_ns for one in starts] + [one.at_ns - lead_ns for one in leads]
+    return min(times, default=0)
 
 
 def limits(
@@ -57,7 +106,10 @@ def limits(
 
 
 def _limit_uw(announced: Sequence[Announced], budget_uw: int, at_ns: int, lead_ns: int) -> int:
-    for one in announced:
-        if one.at_ns <= at_ns:
-            budget_uw = one.budget_uw
+    if passed := begun(announced, at_ns):
+        budget_uw = announced[passed - 1].budget_uw
     return min(budget_uw, coming_uw(announced, at_ns, lead_ns) or budget_uw)
+
+
+def _at_ns(one: Announced) -> int:
+    return one.at_ns

@@ -1,7 +1,7 @@
 """Events: past facts, the only input of the core. The journal stores all of them in order.
 
-Module `reports` defines the events that agents report, and `configuration` the events about the
-settings of the site.
+Module `reports` defines the events that agents report, `configuration` the events about the
+settings of the site, and `announced` the events about future budgets.
 """
 
 from __future__ import annotations
@@ -10,6 +10,15 @@ import enum
 from dataclasses import dataclass
 
 from wattfold.contract.ids import Epoch, JobId, NodeId
+from wattfold.coordinator.core.model.announced import (
+    BudgetAnnounced as BudgetAnnounced,
+)
+from wattfold.coordinator.core.model.announced import (
+    BudgetCancelled as BudgetCancelled,
+)
+from wattfold.coordinator.core.model.announced import (
+    BudgetsScheduled as BudgetsScheduled,
+)
 from wattfold.coordinator.core.model.conditions import UNCONDITIONAL, StartConditions
 from wattfold.coordinator.core.model.configuration import (
     NodeRegistered,
@@ -105,21 +114,6 @@ class BudgetChanged:
     budget_uw: int
     deadline_ns: int = 0
     accepted_outside_uw: int | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BudgetAnnounced:
-    """An operator announced a budget that applies from ``at_ns`` (coordinator time) on."""
-
-    at_ns: int
-    budget_uw: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BudgetCancelled:
-    """An operator cancelled an announced budget."""
-
-    number: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -365,6 +359,7 @@ Event = (
     | BudgetChanged
     | BudgetAnnounced
     | BudgetCancelled
+    | BudgetsScheduled
     | NodeRegistered
     | NodeRetired
     | QueuesConfigured

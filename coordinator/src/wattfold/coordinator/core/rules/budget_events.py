@@ -1,12 +1,18 @@
-"""Changes of the budget: at once, by an announcement, and at the time of an announcement."""
+"""Changes of the budget: at once, by an announcement or a schedule, and at an announced time."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 from wattfold.coordinator.core.model import actions as act
+from wattfold.coordinator.core.model import announced as times
 from wattfold.coordinator.core.model import events as ev
-from wattfold.coordinator.core.model.announced import Announced, Limit, coming_uw, limits
+from wattfold.coordinator.core.model.announced import AHEAD_MAX, Announced, Limit
 from wattfold.coordinator.core.model.node import NodeState
 from wattfold.coordinator.core.rules import admission, cap_events
+from wattfold.coordinator.core.rules.leave import lasting_uw
+from wattfold.coordinator.core.rules.unaccounted_power import outsiders_uw
 from wattfold.coordinator.core.state.state import State
 
 
@@ -21,16 +27,49 @@ def changed(state: State, event: ev.BudgetChanged, now_ns: int) -> list[act.Acti
 def announced(state: State, event: ev.BudgetAnnounced, now_ns: int) -> list[act.Action]:
     """Announce a budget. It replaces another budget announced for the same time."""
     state.announcements += 1
-    one = Announced(number=state.announcements, at_ns=event.at_ns, budget_uw=event.budget_uw)
+    one = _announced(state, event, schedule="")
     others = [other for other in state.announced if other.at_ns != one.at_ns]
-    state.announced = sorted([*others, one], key=lambda other: other.at_ns)
+    state.announced = _in_order([*others, one])
     state.plan_needed = "budget announced"
     return pass_time(state, now_ns)
 
 
+def scheduled(state: State, event: ev.BudgetsScheduled, now_ns: int) -> list[act.Action]:
+    """Replace the announced budgets of a schedule: all, or none if one of them is not possible.
+
+    Nodes and announcements may have changed since the request was checked. A budget that was
+    announced for the same time before keeps its number.
+    """
+    others = [one for one in state.announced if one.schedule != event.schedule]
+    taken, least_uw = {one.at_ns for one in others}, minimum_uw(state)
+    if any(one.at_ns in taken or one.budget_uw < least_uw for one in event.budgets):
+        return []
+    before = {
+        (one.at_ns, one.budget_uw): one for one in state.announced if one.schedule == event.schedule
+    }
+    made: list[Announced] = []
+    for one in event.budgets:
+        same = before.get((one.at_ns, one.budget_uw))
+        state.announcements += same is None
+        made.append(same or _announced(state, one, event.schedule))
+    state.announced = _in_order([*others, *made])
+    state.plan_needed = "budgets scheduled"
+    return pass_time(state, now_ns)
+
+
+def _announced(state: State, one: ev.BudgetAnnounced, schedule: str) -> Announced:
+    return Announced(
+        number=state.announcements, at_ns=one.at_ns, budget_uw=one.budget_uw, schedule=schedule
+    )
+
+
+def _in_order(announced: list[Announced]) -> tuple[Announced, ...]:
+    return tuple(sorted(announced, key=lambda one: one.at_ns))
+
+
 def cancelled(state: State, event: ev.BudgetCancelled, now_ns: int) -> list[act.Action]:
     """Cancel an announced budget."""
-    left = [one for one in state.announced if one.number != event.number]
+    left = tuple(one for one in state.announced if one.number != event.number)
     if len(left) < len(state.announced):
         state.announced, state.plan_needed = left, "budget cancelled"
     return pass_time(state, now_ns)
@@ -42,11 +81,12 @@ def pass_time(state: State, now_ns: int) -> list[act.Action]:
     if not (state.announced or ledger.coming_uw):
         return []
     while state.announced and state.announced[0].at_ns <= now_ns:
-        one = state.announced.pop(0)
+        one = state.announced[0]
+        state.announced = state.announced[1:]
         # If it was prepared, it is due now. Otherwise the lead starts now.
         due_ns = one.at_ns if ledger.coming_uw else now_ns + lead_ns(state)
         _put(state, one.budget_uw, due_ns)
-    near_uw = coming_uw(state.announced, now_ns, lead_ns(state))
+    near_uw = times.coming_uw(state.announced, now_ns, lead_ns(state))
     if near_uw != ledger.coming_uw:
         ledger.coming_uw = near_uw
         _look_again(state, "announced budget near")
@@ -55,16 +95,25 @@ def pass_time(state: State, now_ns: int) -> list[act.Action]:
 
 def next_ns(state: State, now_ns: int) -> int:
     """Return when time alone changes the limit on committed power; 0 = nothing is announced."""
-    lead = lead_ns(state) if state.announced else 0
-    times = [at_ns for one in state.announced for at_ns in (one.at_ns - lead, one.at_ns)]
-    return min((at_ns for at_ns in times if at_ns > now_ns), default=0)
+    return times.next_ns(state.announced, now_ns, lead_ns(state)) if state.announced else 0
 
 
 def ahead(state: State, now_ns: int) -> list[Limit]:
-    """Return the future limits on committed power from the announced budgets."""
+    """Return the future limits on committed power from the next announced budgets."""
     if not state.announced:
         return []
-    return limits(state.announced, state.ledger.budget_uw, now_ns, lead_ns(state))
+    near = state.announced[:AHEAD_MAX]
+    return times.limits(near, state.ledger.budget_uw, now_ns, lead_ns(state))
+
+
+def minimum_uw(state: State) -> int:
+    """Return the smallest budget that can be announced: the power that no order can lower.
+
+    This is the power of the admitted nodes at their floors, of unreachable nodes with original
+    limits, and of nodes outside the ledger beyond the accepted part.
+    """
+    beside_uw = max(outsiders_uw(state) - state.accepted_outside_uw, 0)
+    return state.floor_uw() + lasting_uw(state) + beside_uw
 
 
 def lead_ns(state: State) -> int:
@@ -104,3 +153,11 @@ def _look_again(state: State, why: str) -> None:
         if not node.admitted:
             admission.admit(state, node)
     state.index.touch_everything()
+
+
+HANDLERS: dict[type, Callable[[State, Any, int], list[act.Action]]] = {
+    ev.BudgetChanged: changed,
+    ev.BudgetAnnounced: announced,
+    ev.BudgetCancelled: cancelled,
+    ev.BudgetsScheduled: scheduled,
+}

@@ -38,7 +38,7 @@ def before_time_passes(state: State, event: ev.Event, now_ns: int) -> None:
 
 def _step(state: State, by_ns: int, now_ns: int) -> None:
     state.calendar_ns += by_ns
-    state.announced = [replace(one, at_ns=one.at_ns - by_ns) for one in state.announced]
+    state.announced = tuple(replace(one, at_ns=one.at_ns - by_ns) for one in state.announced)
     for name, one in state.reservations.items():
         start_ns = one.start_ns - by_ns
         state.reservations[name] = replace(one, start_ns=start_ns, end_ns=one.end_ns - by_ns)

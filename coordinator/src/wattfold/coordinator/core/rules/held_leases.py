@@ -9,6 +9,7 @@ lease is renewed: a lease that ends lowers the caps for certain.
 from __future__ import annotations
 
 from wattfold.contract.ids import NodeId
+from wattfold.coordinator.core.model.announced import begun
 from wattfold.coordinator.core.model.node import Duty, Node, NodeState
 from wattfold.coordinator.core.rules import budget_events
 from wattfold.coordinator.core.state.state import State
@@ -29,7 +30,7 @@ def may_hold(state: State, now_ns: int) -> bool:
     if state.ledger.room_uw < 0:
         return False
     until_ns = now_ns + hold_ns(state) + budget_events.lead_ns(state)
-    return not any(one.at_ns <= until_ns for one in state.announced)
+    return not begun(state.announced, until_ns)
 
 
 def holdable(state: State, now_ns: int) -> list[NodeId]:

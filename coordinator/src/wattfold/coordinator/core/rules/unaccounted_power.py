@@ -52,6 +52,12 @@ def counted_uw(node: Node) -> int:
     return 0 if node.duty is Duty.OUTSIDE else draw_uw(node)
 
 
+def outsiders_uw(state: State) -> int:
+    """Return the counted power of nodes outside the ledger that will not be admitted."""
+    unadmitted = state.index.unadmitted.values()
+    return sum(counted_uw(node) for node in unadmitted if not node.awaits_room)
+
+
 def unaccounted_power(state: State) -> UnaccountedPower:
     """Return the total over all nodes outside the ledger."""
     nodes = list(state.index.unadmitted.values())

@@ -129,8 +129,8 @@ class State:
     woken_at_ns: int = 0
     accepted_outside_uw: int = 0
     """Power of nodes outside the ledger that an operator accepted in addition to the budget."""
-    announced: list[Announced] = field(default_factory=list)
-    """Announced budgets, ordered by time."""
+    announced: tuple[Announced, ...] = ()
+    """Announced budgets, ordered by time. Copies of the state get them only when they change."""
     announcements: int = 0
     """Number of announcements so far."""
     queues: dict[str, Queue] = field(default_factory=dict)

@@ -1,0 +1,1 @@
+"""Schedules of budgets: files of times and budgets, their preview and their announcement."""
