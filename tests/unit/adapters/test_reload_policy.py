@@ -34,9 +34,10 @@ class Planning:
 
     def __init__(self, policy: Policy) -> None:
         self.policy = policy
+        self.settings: tuple[tuple[str, str], ...] = ()
 
-    async def change(self, policy: Policy) -> None:
-        self.policy = policy
+    async def change(self, policy: Policy, settings: tuple[tuple[str, str], ...]) -> None:
+        self.policy, self.settings = policy, settings
 
 
 class Site:
@@ -102,6 +103,17 @@ def test_another_policy_is_taken_over(site: Site) -> None:
     done = site.reload()
     assert (done.changed, done.needs_restart) == (("policy",), ())
     assert site.planning.policy.name == "fifo-easy"
+
+
+def test_the_stated_settings_go_with_the_policy(site: Site) -> None:
+    site.write(policy="parm-wse", more='predict = "last-two"\ndram_cap_w = 12\n[parm]\nalpha = 0.5')
+    assert site.reload().needs_restart == ("dram_cap_uw", "predict")
+    assert site.planning.settings == (("parm.alpha", "0.5"),)
+    config = load(site.file, {})
+    assert config.planning_settings == (("predict", "last-two"), ("dram_cap_w", "12"))
+    site.write(policy="fifo-easy")
+    assert site.reload().changed == ("policy",)
+    assert site.planning.settings == ()
 
 
 def test_what_needs_a_restart_is_named_each_time(

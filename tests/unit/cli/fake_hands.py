@@ -52,3 +52,7 @@ class FakeHands(pb_grpc.CoordinatorServicer):
             self.modifications.append(request)
             change = pb.JobChange(field="time limit", before="none", after="60 s")
             return pb.ModifyJobResponse(changes=[] if same else [change])
+
+    def ListQueues(self, request, context):  # noqa: N802
+        self._enter("ListQueues", context)
+        return pb.ListQueuesResponse()

@@ -45,6 +45,8 @@ from wattfold.coordinator.solvers.worker import CallResult, Crashed, Success
 log = logging.getLogger("wattfold.planning")
 
 
+PolicySettings = tuple[tuple[str, str], ...]
+"""Settings by key, as text."""
 START_NEWS_NS = 1_000_000_000
 """A planned start that moves by more than this time is sent to the core."""
 
@@ -152,9 +154,13 @@ class Planner:
         post: Callable[[ev.Event], None],
         deadline_s: float,
         load: Callable[[Policy], Awaitable[object]] = _nothing,
+        settings: PolicySettings = (),
     ) -> None:
-        """``load``: makes a policy ready in the worker before it is used."""
-        self.policy = policy
+        """``load``: makes a policy ready in the worker before it is used.
+
+        ``settings``: the stated settings of the policy, for people.
+        """
+        self.policy, self.settings = policy, settings
         self._load = load
         self._feed = feed
         self._now_ns = now_ns
@@ -172,10 +178,10 @@ class Planner:
         assert isinstance(action, act.Solve)
         self._task = asyncio.create_task(self._round(action.round))
 
-    async def change(self, policy: Policy) -> None:
+    async def change(self, policy: Policy, settings: PolicySettings) -> None:
         """Plan with this policy from now on, and soon. A round in progress is completed before."""
         await self._load(policy)
-        self.policy = policy
+        self.policy, self.settings = policy, settings
         self._post(configuration.PolicyChanged(name=policy.name))
 
     async def close(self) -> None:

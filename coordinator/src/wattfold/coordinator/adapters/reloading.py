@@ -24,7 +24,7 @@ log = logging.getLogger("wattfold.coordinator")
 class Planning(Protocol):
     """The planner."""
 
-    async def change(self, policy: Policy) -> None:
+    async def change(self, policy: Policy, settings: tuple[tuple[str, str], ...]) -> None:
         """Plan with this policy from now on."""
 
 
@@ -98,9 +98,11 @@ class Reloader:
         self._members.follow(config.nodes)
         self._members.follow_queues(config.queues)
         if "policy" in taken:
-            await self._planning.change(config.policy)
+            await self._planning.change(config.policy, config.policy_settings)
         self._config = dataclasses.replace(
-            before, **{name: getattr(config, name) for name in taken}
+            before,
+            policy_settings=config.policy_settings,
+            **{name: getattr(config, name) for name in taken},
         )
         late = changed_settings(self._config, config)
         for name in late:

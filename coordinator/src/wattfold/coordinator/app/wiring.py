@@ -205,6 +205,7 @@ async def _start_planner(
         service.post,
         config.solver_deadline_s,
         load,
+        config.policy_settings,
     )
     stack.push_async_callback(planner.close)
     return worker, planner
@@ -228,8 +229,15 @@ async def _start_views(
     service.followers.append(feed.note)
     configured_uw = config.budget_uw or 0
 
+    site_settings = config.planning_settings
+
     def setting() -> Setting:
-        return Setting(clock=service.clock, policy=planner.policy, configured_uw=configured_uw)
+        return Setting(
+            clock=service.clock,
+            policy=planner.policy,
+            configured_uw=configured_uw,
+            planning=(*planner.settings, *site_settings),
+        )
 
     pictures = PictureFeed(feed, seen, setting)
     stack.push_async_callback(pictures.close)

@@ -62,6 +62,7 @@ class RootCommand(LazyGroup):
         "policies": "simulation.policies:policies",
         "simulate": "simulation.simulate:simulate",
         "compare": "simulation.compare:compare",
+        "what-if": "simulation.what_if:what_if",
         "reproduce": "simulation.reproduce:reproduce",
         "rsh": "rsh.rsh_command:rsh",
         "completion": "shared.completion:completion",

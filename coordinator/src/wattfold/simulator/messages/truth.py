@@ -86,6 +86,21 @@ class Truth:
                 node.counted = not node.counted
                 self._add(node, 1)
 
+    def resume(self, job_id: JobId, work: Work, done: float) -> bool:
+        """Let a running job continue with this work, of which a share is done.
+
+        Return False if the job does not run.
+        """
+        self.works[job_id] = work
+        run = self.runs.get(job_id)
+        if run is None or run.ended or not run.complete:
+            return False
+        run.advance(self._clock.now_ns)
+        run.work, run.done = work, done
+        for node_id in [*run.places]:
+            self.touch(self.nodes[node_id].agent)
+        return True
+
     def _add(self, node: NodeTruth, sign: int) -> None:
         if node.counted:
             self.sums.bound_uw += sign * node.bound_uw

@@ -45,6 +45,8 @@ class Work:
     model: SpeedModel = SpeedModel.IDEAL
     profile: PassProfile | None = None
     """Needed by PASS, which uses only the times of the profile."""
+    unit_cores: int = 0
+    """Cores of a unit of the profile; 0 = its units are cores or whole nodes."""
 
     def __post_init__(self) -> None:
         if self.run_ns < 1 or self.asked_cores < 1:
@@ -70,8 +72,9 @@ class Work:
 
     def _pass_rate(self, places: Collection[CoresAtCap]) -> float:
         assert self.profile is not None
+        cores = sum(place.cores for place in places)
         by_cores = self.profile.unit is SizeUnit.CORES
-        size = sum(place.cores for place in places) if by_cores else len(places)
+        size = cores if by_cores else cores // self.unit_cores if self.unit_cores else len(places)
         level_uw = min(place.level_uw for place in places)
         return 1e-9 / self.profile.time_s(size, w_from_uw(level_uw))
 

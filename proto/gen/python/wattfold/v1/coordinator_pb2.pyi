@@ -819,7 +819,14 @@ class GetPowerRequest(_message.Message):
     def __init__(self, all_announced: bool = ...) -> None: ...
 
 class Power(_message.Message):
-    __slots__ = ("budget_uw", "committed_uw", "measured_uw", "committed_uw_peak", "measured_uw_peak", "floor_uw", "pending_budget_uw", "pending_deadline_s", "energy_uj", "policy", "outside_uw", "outside_accepted_uw", "over_uw", "over_reason", "outside_node_ids", "unheard_node_ids", "levelled_jobs", "dram_beyond_uw", "gpu_beyond_uw", "gpus", "gpus_owned", "gpus_uw", "emulated_nodes", "known_nodes", "announced", "announced_later", "configured_budget_uw", "planner", "due_jobs", "late_jobs", "due_so_far_eur", "due_to_come_eur")
+    __slots__ = ("budget_uw", "committed_uw", "measured_uw", "committed_uw_peak", "measured_uw_peak", "floor_uw", "pending_budget_uw", "pending_deadline_s", "energy_uj", "policy", "outside_uw", "outside_accepted_uw", "over_uw", "over_reason", "outside_node_ids", "unheard_node_ids", "levelled_jobs", "dram_beyond_uw", "gpu_beyond_uw", "gpus", "gpus_owned", "gpus_uw", "emulated_nodes", "known_nodes", "announced", "announced_later", "configured_budget_uw", "planner", "due_jobs", "late_jobs", "due_so_far_eur", "due_to_come_eur", "planning_settings")
+    class PlanningSettingsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
     BUDGET_UW_FIELD_NUMBER: _ClassVar[int]
     COMMITTED_UW_FIELD_NUMBER: _ClassVar[int]
     MEASURED_UW_FIELD_NUMBER: _ClassVar[int]
@@ -852,6 +859,7 @@ class Power(_message.Message):
     LATE_JOBS_FIELD_NUMBER: _ClassVar[int]
     DUE_SO_FAR_EUR_FIELD_NUMBER: _ClassVar[int]
     DUE_TO_COME_EUR_FIELD_NUMBER: _ClassVar[int]
+    PLANNING_SETTINGS_FIELD_NUMBER: _ClassVar[int]
     budget_uw: int
     committed_uw: int
     measured_uw: int
@@ -884,7 +892,8 @@ class Power(_message.Message):
     late_jobs: int
     due_so_far_eur: float
     due_to_come_eur: float
-    def __init__(self, budget_uw: _Optional[int] = ..., committed_uw: _Optional[int] = ..., measured_uw: _Optional[int] = ..., committed_uw_peak: _Optional[int] = ..., measured_uw_peak: _Optional[int] = ..., floor_uw: _Optional[int] = ..., pending_budget_uw: _Optional[int] = ..., pending_deadline_s: _Optional[float] = ..., energy_uj: _Optional[int] = ..., policy: _Optional[str] = ..., outside_uw: _Optional[int] = ..., outside_accepted_uw: _Optional[int] = ..., over_uw: _Optional[int] = ..., over_reason: _Optional[str] = ..., outside_node_ids: _Optional[_Iterable[str]] = ..., unheard_node_ids: _Optional[_Iterable[str]] = ..., levelled_jobs: _Optional[int] = ..., dram_beyond_uw: _Optional[int] = ..., gpu_beyond_uw: _Optional[int] = ..., gpus: _Optional[int] = ..., gpus_owned: _Optional[int] = ..., gpus_uw: _Optional[int] = ..., emulated_nodes: _Optional[int] = ..., known_nodes: _Optional[int] = ..., announced: _Optional[_Iterable[_Union[AnnouncedBudget, _Mapping]]] = ..., announced_later: _Optional[int] = ..., configured_budget_uw: _Optional[int] = ..., planner: _Optional[str] = ..., due_jobs: _Optional[int] = ..., late_jobs: _Optional[int] = ..., due_so_far_eur: _Optional[float] = ..., due_to_come_eur: _Optional[float] = ...) -> None: ...
+    planning_settings: _containers.ScalarMap[str, str]
+    def __init__(self, budget_uw: _Optional[int] = ..., committed_uw: _Optional[int] = ..., measured_uw: _Optional[int] = ..., committed_uw_peak: _Optional[int] = ..., measured_uw_peak: _Optional[int] = ..., floor_uw: _Optional[int] = ..., pending_budget_uw: _Optional[int] = ..., pending_deadline_s: _Optional[float] = ..., energy_uj: _Optional[int] = ..., policy: _Optional[str] = ..., outside_uw: _Optional[int] = ..., outside_accepted_uw: _Optional[int] = ..., over_uw: _Optional[int] = ..., over_reason: _Optional[str] = ..., outside_node_ids: _Optional[_Iterable[str]] = ..., unheard_node_ids: _Optional[_Iterable[str]] = ..., levelled_jobs: _Optional[int] = ..., dram_beyond_uw: _Optional[int] = ..., gpu_beyond_uw: _Optional[int] = ..., gpus: _Optional[int] = ..., gpus_owned: _Optional[int] = ..., gpus_uw: _Optional[int] = ..., emulated_nodes: _Optional[int] = ..., known_nodes: _Optional[int] = ..., announced: _Optional[_Iterable[_Union[AnnouncedBudget, _Mapping]]] = ..., announced_later: _Optional[int] = ..., configured_budget_uw: _Optional[int] = ..., planner: _Optional[str] = ..., due_jobs: _Optional[int] = ..., late_jobs: _Optional[int] = ..., due_so_far_eur: _Optional[float] = ..., due_to_come_eur: _Optional[float] = ..., planning_settings: _Optional[_Mapping[str, str]] = ...) -> None: ...
 
 class DueOutlook(_message.Message):
     __slots__ = ("expected_end_at_s", "at_the_earliest", "late_s", "has_costs", "so_far_eur", "to_come_eur")

@@ -97,6 +97,8 @@ class Config:
     budget_uw: int | None = None
     accept_outside_uw: int = 0
     policy: Policy = field(default_factory=_default_policy)
+    policy_settings: tuple[tuple[str, str], ...] = ()
+    """Stated settings of the policy by key, such as ``parm.alpha``, as text."""
     nodes: tuple[NodeEntry, ...] = ()
     queues: tuple[Queue, ...] = ()
     placement: PlacementSettings = PlacementSettings()  # noqa: RUF009 - immutable
@@ -114,6 +116,12 @@ class Config:
     access: AccessSettings = AccessSettings()  # noqa: RUF009 - immutable
     metrics_listen: str = ""
     history_days: int = KEEP_DAYS
+
+    @property
+    def planning_settings(self) -> tuple[tuple[str, str], ...]:
+        """Settings of all policies that differ from their defaults, by key, as text."""
+        dram = (("dram_cap_w", f"{self.dram_cap_uw / 1e6:g}"),) if self.dram_cap_uw else ()
+        return (("predict", self.predict), *dram) if self.predict != USER else dram
 
 
 def default_state_dir() -> Path:
@@ -178,8 +186,10 @@ def _build(source: Source, raw: dict[str, Any], flags: dict[str, Any]) -> Config
         names["accept_outside_uw"] = uw_from_w(checked["accept_outside_w"])
     if "dram_cap_w" in checked:
         names["dram_cap_uw"] = uw_from_w(checked["dram_cap_w"])
+    policy_name = checked.get("policy", _DEFAULT_POLICY)
     return Config(
-        policy=_policy(source, checked.get("policy", _DEFAULT_POLICY), policies),
+        policy=_policy(source, policy_name, policies),
+        policy_settings=_stated(policy_name, policies),
         nodes=checked_places(
             source, placement, nodes_from(source, raw.get("node", []), checked.get("nodes", []))
         ),
@@ -234,6 +244,13 @@ def _policy(source: Source, name: str, tables: dict[str, dict[str, Any]]) -> Pol
         return entry.service(tables.get(table, {}))
     except SettingError as error:
         raise ConfigError(f"{source.at(table)}: [{table}] {error}") from None
+
+
+def _stated(name: str, tables: dict[str, dict[str, Any]]) -> tuple[tuple[str, str], ...]:
+    entry = registry.find(name)
+    assert entry is not None, "the name was checked"
+    family = entry.family.name
+    return tuple((f"{family}.{key}", str(value)) for key, value in tables.get(family, {}).items())
 
 
 def _limits(source: Source, jobs: dict[str, Any]) -> TimeLimits:

@@ -35,6 +35,8 @@ class Setting:
     policy: Policy
     configured_uw: int = 0
     """Budget of the configuration, which may differ from the budget in force."""
+    planning: tuple[tuple[str, str], ...] = ()
+    """Stated settings of the plans by key, as text."""
 
 
 class LookAhead:

@@ -264,6 +264,7 @@ class Pictures:
             self._state, self._seen, self._setting.clock, self._setting.policy.name, announced_max
         )
         message.configured_budget_uw = self._setting.configured_uw
+        message.planning_settings.update(dict(self._setting.planning))
         # Measured over a common second, from all messages and not only the newest.
         message.measured_uw = self._told.power_uw
         message.measured_uw_peak = self._told.peak_uw
