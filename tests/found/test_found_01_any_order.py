@@ -141,10 +141,9 @@ class Site:
         name = self.rng.choice(NODES)
         node, agent = self.stage.core.state.nodes[NodeId(name)], self.agents[name]
         order = self.rng.choice(list(NodeOrder) + [NodeOrder.LEAVE] * 4)
-        if node_orders.refusal(node, order):
+        state = self.stage.core.state
+        if node_orders.refusal(node, order) or node_orders.announced_conflict(state, node, order):
             return
-        if order is NodeOrder.RESUME and name in self.outside and self.stage.core.state.announced:
-            return  # Its power was not part of the minimum when these were announced.
         if order is NodeOrder.FORGET_UNPOWERED:
             agent.away = agent.off = True
         if order is NodeOrder.FORGET_OUTSIDE:

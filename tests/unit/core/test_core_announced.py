@@ -11,7 +11,9 @@ from wattfold.contract.ids import NodeId
 from wattfold.coordinator.adapters.journal import codec
 from wattfold.coordinator.core.model import events as ev
 from wattfold.coordinator.core.model.announced import Announced, coming_uw, limits
-from wattfold.coordinator.core.rules import budget_events
+from wattfold.coordinator.core.model.events import NodeOrder
+from wattfold.coordinator.core.model.node import Duty
+from wattfold.coordinator.core.rules import budget_events, node_orders
 from wattfold.coordinator.core.rules.snapshot import snapshot
 
 LEAD_NS = 10 * S
@@ -256,3 +258,21 @@ def test_a_schedule_survives_the_journal() -> None:
     state = codec.load_state(codec.dump_state(stage.core.state))
     assert [one.schedule for one in state.announced] == ["day"]
     assert state.announced == stage.core.state.announced
+
+
+def test_a_node_declared_outside_is_not_resumed_against_an_announced_budget() -> None:
+    """Its power was not part of the minimum when the budget was announced."""
+    stage = busy()
+    node = stage.core.state.nodes[NodeId("n1")]
+    node.duty = Duty.LEFT
+    stage.order("n1", NodeOrder.FORGET_OUTSIDE)
+    assert node.duty is Duty.OUTSIDE
+    announce(stage, 60, least_w := 10 + FLOOR_W)
+    refused = node_orders.announced_conflict(stage.core.state, node, NodeOrder.RESUME)
+    assert f"announced budget 1 of {least_w}.0 W could not be kept" in refused
+    assert f"at least {2 * least_w}.0 W" in refused
+    stage.order("n1", NodeOrder.RESUME)
+    assert node.duty is Duty.OUTSIDE
+    stage.send(ev.BudgetCancelled(number=1))
+    stage.order("n1", NodeOrder.RESUME)
+    assert node.duty is Duty.SERVING

@@ -86,6 +86,7 @@ class NodeRequests(coordinator_pb2_grpc.CoordinatorServicer):
     async def _order(self, node_id: str, order: NodeOrder, reason: str, context: Any) -> Node:
         node = await self._named(node_id, context)
         refused = node_orders.refusal(node, order)
+        refused = refused or node_orders.announced_conflict(self._state, node, order)
         if refused:
             await _refuse(context, f"node {node.node_id}: {refused}")
         text = " ".join(reason.split())

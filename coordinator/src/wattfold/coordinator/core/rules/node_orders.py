@@ -15,8 +15,10 @@ from wattfold.coordinator.core.model.node import (
     Node,
     NodeState,
 )
+from wattfold.coordinator.core.power.charge import node_fixed_uw
 from wattfold.coordinator.core.rules import (
     admission,
+    budget_events,
     cap_events,
     found_processes,
     job_ends,
@@ -49,6 +51,27 @@ def refusal(node: Node, order: NodeOrder) -> str:
     return ""
 
 
+def announced_conflict(state: State, node: Node, order: NodeOrder) -> str:
+    """Return which announced budget an order would make impossible, or an empty string.
+
+    The power of a node that was declared as outside the budget is not part of the minimum of an
+    announced budget. After a resume it is. A leave has its own check, when it is carried out.
+    """
+    if order is not NodeOrder.RESUME or node.duty is not Duty.OUTSIDE or node.spec is None:
+        return ""
+    own_uw = node_fixed_uw(node, node.spec, state.settings.dram_cap_uw)
+    need_uw = budget_events.minimum_uw(state) + own_uw
+    for ahead in state.announced:
+        if ahead.budget_uw < need_uw:
+            return (
+                f"announced budget {ahead.number} of {ahead.budget_uw / 1e6:.1f} W could not be "
+                f"kept: with this node, the nodes need at least {need_uw / 1e6:.1f} W. Resume it "
+                "once a higher budget is in force, or after "
+                f"`wattfold budget cancel {ahead.number}`"
+            )
+    return ""
+
+
 def _where(node: Node) -> str:
     return "removed from the ledger" if node.duty in FORGOTTEN else f"released ({node.duty.value})"
 
@@ -71,6 +94,8 @@ def ordered(state: State, event: ev.NodeOrdered, now_ns: int) -> list[act.Action
     """Apply an order. An order that no longer applies is dropped; its sender saw the state."""
     node = state.nodes.get(event.node_id)
     if node is None or refusal(node, event.order):
+        return []
+    if announced_conflict(state, node, event.order):
         return []
     node.duty_reason = event.reason
     state.plan_needed = f"node {event.order.value}"
