@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 import tomllib
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -35,6 +36,14 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         path.write_text("#!/bin/sh\n# follow_map\n", encoding="utf-8")
         path.chmod(0o755)
     monkeypatch.setenv("PATH", f"{bins}:{os.environ['PATH']}")
+    [calendar] = re.findall(r"```toml\n(default_budget.*?)```", PAGE, re.S)
+    (tmp_path / "week.toml").write_text(calendar, encoding="utf-8")
+    hours = [
+        (datetime.now(UTC) + timedelta(hours=n)).isoformat(timespec="seconds") for n in range(1, 4)
+    ]
+    for name, column in (("contract.csv", "budget_kw"), ("prices.csv", "eur_per_mwh")):
+        rows = [f"{hour},{60 + 30 * (n % 2)}" for n, hour in enumerate(hours)]
+        (tmp_path / name).write_text("\n".join([f"time,{column}", *rows]), encoding="utf-8")
     return tmp_path
 
 
