@@ -89,6 +89,7 @@ def test_a_queue_that_does_not_fit_is_listed_without_rich(
         check=False,
     )
     lines = done.stdout.splitlines()
-    assert len(lines) == 21
-    assert all(len(line) <= 60 and "Müller: …" in line for line in lines[1:])
+    assert lines[0] == "20 waiting"
+    assert len(lines) == 22
+    assert all(len(line) <= 60 and "Müller: …" in line for line in lines[2:])
     assert "rich" not in done.stderr.split()

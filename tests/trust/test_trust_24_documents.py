@@ -16,7 +16,7 @@ CORE = "coordinator/src/wattfold/coordinator/core"
 @pytest.fixture
 def copy(tmp_path: Path) -> Path:
     """A copy of the files that the generator reads and writes."""
-    for name in ("docs", "coordinator", "scripts/documents"):
+    for name in ("docs", "coordinator", "nodeagent", "scripts/documents"):
         shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(ROOT / "pyproject.toml", tmp_path)
     return tmp_path

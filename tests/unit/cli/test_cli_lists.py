@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sys
 import time
 
 import pytest
@@ -149,7 +150,7 @@ def test_wrong_words_are_usage_errors_with_the_words_that_exist(
     address: str, arguments: list[str], told: str
 ) -> None:
     environment = dict(os.environ, WATTFOLD_COORDINATOR=address)
-    words = ["python", "-m", "wattfold.coordinator.cli.main", *arguments]
+    words = [sys.executable, "-m", "wattfold.coordinator.cli.main", *arguments]
     done = subprocess.run(words, capture_output=True, text=True, check=False, env=environment)
     assert done.returncode == 2
     assert told in done.stderr

@@ -45,7 +45,7 @@ SHORT_HELPS: Mapping[str, str] = {
     "simulation.reproduce_parm:parm": "Rerun the evaluation of PARM (SC14) and check its claims.",
     "simulation.reproduce_slowdown:slowdown_driven": "Rerun the evaluation of SD-Policy (ICPP 2019).",
     "simulation.simulate:simulate": "Simulate policies on a job log or a model.",
-    "simulation.what_if:what_if": "Simulate a change of budget, policy or nodes on the current jobs.",
+    "simulation.what_if:what_if": "Simulate the queue with another budget, policy or nodes.",
     "site.audit:audit": "List requests to the coordinator and their results.",
     "site.budget:budget": "Show, change or announce the power budget.",
     "site.node:node": "Drain, release, remove and readmit nodes.",

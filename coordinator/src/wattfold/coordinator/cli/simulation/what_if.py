@@ -109,7 +109,7 @@ def what_if(
     price: float | None,
     limit: int,
 ) -> None:
-    """Simulate a change of budget, policy or nodes on the current jobs.
+    """Simulate the queue with another budget, policy or nodes.
 
     The command reads the state of the coordinator and changes nothing. It simulates all jobs to
     their ends twice: as it is, and with the change. Both runs use the scheduling code of the
