@@ -60,7 +60,7 @@ def current(folder: Path = FOLDER) -> Iterator[tuple[Path, str]]:
 
 
 def renew(*, write: bool) -> list[Path]:
-    """Return the outdated files, and write them if told to. Exits at a broken promise."""
+    """Return the outdated files, and with ``write`` renew them. Exits at a broken promise."""
     stale = []
     try:
         for path, text in current():

@@ -74,7 +74,7 @@ def expected_end(
 ) -> ExpectedEnd:
     """Return the work of a running job on nodes of a kind.
 
-    At its present size and cap it ends when its coordinator expects this. A job past its expected
+    At its current size and cap, it ends when its coordinator expects this. A job past its expected
     end gets more time in the steps of plans (`models.forecast`).
     """
     planned = _planned(spec, profile, kind)

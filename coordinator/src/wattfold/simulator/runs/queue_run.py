@@ -37,7 +37,7 @@ Every node renews its lease three times in it, so short leases make long runs sl
 """
 LONGEST_NS = 400 * 86_400 * S
 DEADLINE_NS = 60 * S
-"""Time for running jobs to come below a lower budget."""
+"""Time in which running jobs must meet a lower budget."""
 ENDLESS = Work(run_ns=1 << 62, asked_cores=1)
 
 

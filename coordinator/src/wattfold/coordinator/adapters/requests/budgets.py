@@ -22,7 +22,7 @@ log = logging.getLogger("wattfold.coordinator")
 
 
 ANNOUNCED_SHOWN = 256
-"""So many announced budgets are in each picture of the site."""
+"""Maximum number of announced budgets in a picture of the site."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +96,7 @@ class AnnouncementRules:
         return self._minimum.floor_uw + beside_uw
 
     def too_many(self, count: int) -> str:
-        """Why so many more announced budgets are too many; empty if they are not."""
+        """Return why this number of further announced budgets is too high; empty if it is not."""
         if len(self._taken) + count <= ANNOUNCED_MAX:
             return ""
         others = f" beside {len(self._taken)} others" if self._taken else ""
@@ -217,7 +217,7 @@ class AnnouncedLog:
         if not (state.announced or self._told):
             return
         minimum_uw = budget_events.minimum_uw(state)
-        # The least announced budget is looked up again only after a change: there may be thousands.
+        # The lowest announced budget is found again only after a change: there may be thousands.
         if self._seen is not state.announced:
             self._seen = state.announced
             self._least_uw = min((one.budget_uw for one in state.announced), default=0)

@@ -22,12 +22,12 @@ from wattfold.coordinator.core.state.state import State
 from wattfold.v1 import coordinator_pb2 as pb
 
 NAMED_REFUSALS = 3
-"""So many refused budgets are in the reason for refusing a schedule."""
+"""Maximum number of refused budgets in the reason for refusing a schedule."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proposal:
-    """What a schedule changes, as judged at one moment. ``refusal`` concerns it as a whole."""
+    """The changes that a schedule makes at one moment. ``refusal`` concerns it as a whole."""
 
     event: ev.BudgetsScheduled
     kept: tuple[Announced, ...] = ()

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _BAR_CELLS = 28
 _NEXT = 8
-"""So many announced budgets are shown beside other values."""
+"""Maximum number of announced budgets next to other values."""
 REPLACED = "replaced by `wattfold budget` until the configuration has another value"
 
 

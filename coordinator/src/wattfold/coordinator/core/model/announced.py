@@ -18,7 +18,7 @@ from typing import NamedTuple
 ANNOUNCED_MAX = 10_000
 """Maximum number of announced budgets of a site: a year of hours, and some more."""
 AHEAD_MAX = 256
-"""Policies plan with so many announced budgets: each of them makes every plan more expensive."""
+"""Maximum number of announced budgets in a plan, because each makes every plan more expensive."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

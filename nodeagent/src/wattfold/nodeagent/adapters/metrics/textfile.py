@@ -1,8 +1,8 @@
 """Writes the metrics to a file that the node exporter of Prometheus reads (textfile collector).
 
 So the agent needs no further port (decision 99). The file is replaced as a whole and removed when
-the agent stops in order. Its age tells Prometheus that an agent was killed. Only this module
-imports prometheus_client.
+the agent stops in order. An old file shows Prometheus that an agent was killed. Only this
+module imports prometheus_client.
 """
 
 from __future__ import annotations

@@ -181,7 +181,7 @@ class JobOrders:
     async def settle(self) -> None:
         """Let no further job start, and wait until the starting jobs run.
 
-        Commands that the agent has begun go on after its server has stopped.
+        Commands that the agent has begun continue after its server has stopped.
         """
         self._settled = True
         await asyncio.gather(*map(_begun, list(self._jobs.values())))

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 DAYS = 7
 DAYS_MAX = 3660
 _REASONS = 3
-"""So many different reasons of refused budgets are written in full."""
+"""Maximum number of different reasons that are written in full."""
 
 
 @click.command("schedule")

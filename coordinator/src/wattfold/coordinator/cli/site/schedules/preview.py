@@ -25,7 +25,7 @@ from wattfold.coordinator.cli.site.power_graph import EIGHTHS, LABEL_CELLS, SHAD
 from wattfold.v1 import coordinator_pb2 as pb
 
 ROWS_MAX = 50
-"""So many changes are in the table, and the refused ones first. `--json` has all of them."""
+"""Maximum number of changes in the table, refused ones first. `--json` has all of them."""
 GRAPH_LINES = 8
 
 

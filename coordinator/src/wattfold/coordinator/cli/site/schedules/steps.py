@@ -1,4 +1,4 @@
-"""Budgets over time, as read from a file: which are changes, and which are still to come."""
+"""Budgets over time from a file, divided into past and future changes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Course:
 
 
 def course(steps: Sequence[Step], now_s: float) -> Course:
-    """Merge equal neighbours, and separate what is over from what is to come."""
+    """Merge equal neighbours, and separate past changes from future changes."""
     changes: list[Step] = []
     for step in sorted(steps, key=lambda step: step.at_s):
         if not changes or step.budget_uw != changes[-1].budget_uw:
