@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import atexit
 import functools
+import os
 import shutil
 import subprocess
 import sys
@@ -18,7 +19,10 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 PARTS = ("proto", "coordinator", "nodeagent", "runtime_shims/src", "tests", "build/shims")
-CACHES = shutil.ignore_patterns("__pycache__")
+STRANGER = 65533
+"""An account that owns nothing and is in no group."""
+UNFINISHED = shutil.ignore_patterns("*.pyc.*")
+"""Bytecode that a process is writing. Finished bytecode is copied: the account stores none."""
 DEVELOPMENT = frozenset({"ruff", "mypy", "mypyc", "pip", "uv", "cmake", "matplotlib", "fontTools"})
 
 
@@ -35,12 +39,17 @@ class Installation:
         return self.root / inside.resolve().relative_to(ROOT)
 
 
-@functools.cache
 def installation_for(uid: int) -> Installation | None:
     """Return an installation that an account can run; None without an executable interpreter.
 
-    Root only.
+    Root only. Accounts other than root and without its groups have the same permissions.
     """
+    return _installation(own=uid == os.geteuid())
+
+
+@functools.cache
+def _installation(*, own: bool) -> Installation | None:
+    uid = os.geteuid() if own else STRANGER
     python = _python_for(uid)
     if not python:
         return None
@@ -83,7 +92,7 @@ def _copy(python: str, own: list[Path]) -> Installation:
     folder.chmod(0o755)
     for part in PARTS:
         if (ROOT / part).exists():
-            shutil.copytree(ROOT / part, folder / "root" / part, ignore=CACHES)
+            shutil.copytree(ROOT / part, folder / "root" / part, ignore=UNFINISHED)
     paths: list[Path] = []
     for number, path in enumerate(own):
         if "site-packages" in path.parts:
@@ -98,6 +107,6 @@ def _copy(python: str, own: list[Path]) -> Installation:
 def _copy_packages(path: Path, target: Path) -> None:
     def left_out(folder: str, names: list[str]) -> set[str]:
         here = DEVELOPMENT & set(names) if Path(folder) == path else set()
-        return here | CACHES(folder, names)
+        return here | UNFINISHED(folder, names)
 
     shutil.copytree(path, target, ignore=left_out, symlinks=True)

@@ -21,6 +21,7 @@ from system.account_install import installation_for
 _SERVE = """
 import json, os, resource, socket, sys
 import wattfold.coordinator.cli.main as main
+import wattfold.coordinator.cli.shared.client
 import wattfold.coordinator.cli.site.audit, wattfold.coordinator.cli.jobs.jobs
 import wattfold.coordinator.cli.jobs.queue
 import wattfold.coordinator.cli.jobs.control, wattfold.coordinator.cli.site.power
