@@ -231,6 +231,41 @@ def test_an_interrupt_while_the_job_waits_cancels_it(site: LiveSite, tmp_path: P
     assert command.out.read_text() == ""
 
 
+# attach
+
+
+def test_attach_shows_a_job_from_its_beginning_and_ends_as_it_does(
+    site: LiveSite, tmp_path: Path
+) -> None:
+    line = 'trap "echo caught; exit 3" INT; echo ready; while :; do sleep 0.05; done'
+    job_id = site.submit(["/bin/sh", "-c", line])
+    path = site.work / f"wattfold-{job_id}.out"
+    wait_until("output", lambda: path.exists() and path.read_text())
+    command = Running(site, tmp_path, "attach", job_id)
+    command.until("ready\n")
+    command.interrupt()
+    assert command.end() == 3
+    assert command.out.read_text() == "ready\ncaught\n"
+    assert "SIGINT sent" in command.err.read_text()
+    later = site.wattfold("attach", job_id, check=3)
+    assert later.stdout == "ready\ncaught\n"
+    assert "with exit code 3" in later.stderr
+
+
+def test_attach_waits_for_the_start_of_a_job(site: LiveSite, tmp_path: Path) -> None:
+    job_id = site.submit(["/bin/echo", "hello"], held=True)
+    command = Running(site, tmp_path, "attach", job_id)
+    command.until(f"wattfold: job {job_id}: held", error=True)
+    site.client.release(job_id)
+    assert command.end() == 0
+    assert command.out.read_text() == "hello\n"
+
+
+def test_attach_refuses_what_it_cannot_show(site: LiveSite) -> None:
+    assert "no job '999'" in site.wattfold("attach", "999", check=4).stderr
+    assert "use `wattfold wait --json`" in site.wattfold("attach", "--json", "1", check=2).stderr
+
+
 # signal
 
 

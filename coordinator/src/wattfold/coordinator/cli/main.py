@@ -34,6 +34,7 @@ class RootCommand(LazyGroup):
         "explain": "jobs.jobs:explain",
         "history": "history.history:history",
         "report": "history.report:report",
+        "attach": "jobs.run:attach",
         "logs": "jobs.logs:logs",
         "cancel": "jobs.control:cancel",
         "hold": "jobs.control:hold",

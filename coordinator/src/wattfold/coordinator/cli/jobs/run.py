@@ -1,4 +1,4 @@
-"""`run`: submit a job, show its output and end with its exit status."""
+"""`run` and `attach`: a job in the foreground, with its output and its exit status."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from wattfold.coordinator.cli.jobs.output_stream import (
     STANDARD_ERROR,
     STANDARD_OUTPUT,
     JobOutputs,
+    check_access,
     invisible,
 )
 from wattfold.coordinator.cli.jobs.script_command import ScriptCommand
@@ -22,9 +23,9 @@ from wattfold.coordinator.cli.jobs.submit import submit
 from wattfold.coordinator.cli.jobs.submitting import detached, submitted
 from wattfold.coordinator.cli.jobs.waiting import JobWaiter, exit_code_of
 from wattfold.coordinator.cli.shared import formatting as f
-from wattfold.coordinator.cli.shared.errors import CliError
+from wattfold.coordinator.cli.shared.errors import CliError, NotFoundError
 from wattfold.coordinator.cli.shared.exit_codes import ExitCode
-from wattfold.coordinator.cli.shared.session import Session, pass_session
+from wattfold.coordinator.cli.shared.session import Session, pass_session, session_command
 from wattfold.v1 import coordinator_pb2 as pb
 
 if TYPE_CHECKING:
@@ -150,13 +151,38 @@ def run(session: Session, /, wait: bool, **options: Any) -> None:
     interrupts = Interrupts()
     with session.connect() as client, interrupts.listening():
         job_id = submitted(client, idempotency_key="", **options)
-        outputs = Foreground(client, job_id, interrupts)
-        code = _finish(client, job_id, outputs)
+        code = _finish(client, job_id, interrupts)
     click.get_current_context().exit(code)
 
 
-def _finish(client: CoordinatorClient, job_id: str, outputs: Foreground) -> int:
+@click.command()
+@click.argument("job_id", metavar="JOB")
+@session_command
+def attach(session: Session, job_id: str) -> None:
+    """Bring a job to the foreground, as if `wattfold run` had started it.
+
+    The command prints the output files of the job from their beginning and follows them until the
+    job has ended. It exits with the exit status of the job. Ctrl-C goes to the job as in `wattfold
+    run`: the first one sends SIGINT to it, the second cancels it, and the third leaves it. To only
+    read the output, use `wattfold logs -f`.
+
+    For example: wattfold attach 17
+    """
+    if session.json:
+        raise click.UsageError("attach prints the output of the job; use `wattfold wait --json`")
+    interrupts = Interrupts()
+    with session.connect() as client, interrupts.listening():
+        found = client.list_jobs([job_id], include_ended=True).jobs
+        if not found:
+            raise NotFoundError(f"no job {job_id!r}; `wattfold queue --all` lists all jobs")
+        check_access(found[0])
+        code = _finish(client, job_id, interrupts)
+    click.get_current_context().exit(code)
+
+
+def _finish(client: CoordinatorClient, job_id: str, interrupts: Interrupts) -> int:
     """Show the job to its end and return the exit code of the command."""
+    outputs = Foreground(client, job_id, interrupts)
     begun_waiting = False
 
     def shows(job: pb.Job) -> bool:
