@@ -20,6 +20,7 @@ from wattfold.coordinator.adapters.copies.replica_feed import ReplicaFeed, whole
 from wattfold.coordinator.adapters.door import raw_answers
 from wattfold.coordinator.adapters.door.api import CoordinatorApi
 from wattfold.coordinator.adapters.door.peers import BY_SOCKET, own_account
+from wattfold.coordinator.adapters.emergencies import Emergencies
 from wattfold.coordinator.adapters.history.desk import HistoryDesk
 from wattfold.coordinator.adapters.history.recorder import KEEP_DAYS, HistoryRecorder
 from wattfold.coordinator.adapters.journal.journal import Journal
@@ -28,10 +29,12 @@ from wattfold.coordinator.adapters.requests.submissions import TimeLimits
 from wattfold.coordinator.adapters.service import Service
 from wattfold.coordinator.core.machine import CoordinatorCore
 from wattfold.coordinator.core.model import actions as act
+from wattfold.coordinator.core.model.emergency import EmergencyOrder
 from wattfold.coordinator.policies.fifo.policy import FifoEasy
 from wattfold.v1 import coordinator_pb2_grpc
 
 BUDGET_UW = 1_000_000_000
+ORDER = EmergencyOrder(users=("protected",))
 S = 1_000_000_000
 KINDS = (
     act.SetCaps,
@@ -109,6 +112,7 @@ class ApiSite:
             self.pictures,
             HistoryDesk(InPlaceWorker(), path, self.recorder),
             lambda: S,
+            Emergencies(self.service, ORDER, lambda: S, 2 * S),
             TimeLimits(),
             lambda: setting.policy.name,
         )

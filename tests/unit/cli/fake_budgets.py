@@ -34,6 +34,43 @@ class FakeBudgets:
             self.power.budget_uw = request.budget_uw
         return pb.SetBudgetResponse(power=self.power)
 
+    def BeginEmergency(self, request, context):  # noqa: N802
+        self._enter("BeginEmergency", context)
+        limit_uw = request.limit_uw or int(request.limit_share * self.power.budget_uw)
+        answer = pb.BeginEmergencyResponse(
+            limit_uw=limit_uw,
+            committed_uw=self.power.committed_uw,
+            short_uw=max(self.power.floor_uw - limit_uw, 0),
+            protected_job_ids=["3"],
+            steps=[
+                pb.EmergencyStep(name="caps", within_ns=3 * 10**9, committed_uw=100 * W),
+                pb.EmergencyStep(
+                    name="suspend",
+                    within_ns=2 * 10**9,
+                    committed_uw=100 * W,
+                    job_ids=map(str, range(20, 36)),
+                ),
+            ],
+        )
+        if not request.dry_run:
+            self.power.emergency.CopyFrom(
+                pb.Emergency(
+                    limit_uw=limit_uw,
+                    since_s=NOW_S,
+                    short_uw=answer.short_uw,
+                    suspended_jobs=16,
+                    over_uw=answer.short_uw,
+                )
+            )
+        return answer
+
+    def EndEmergency(self, request, context):  # noqa: N802
+        self._enter("EndEmergency", context)
+        if not self.power.HasField("emergency"):
+            context.abort(grpc.StatusCode.FAILED_PRECONDITION, "no emergency is in force")
+        self.power.ClearField("emergency")
+        return pb.EndEmergencyResponse(power=self.power)
+
     def AnnounceBudget(self, request, context):  # noqa: N802
         self._enter("AnnounceBudget", context)
         if request.budget_uw < self.power.floor_uw:

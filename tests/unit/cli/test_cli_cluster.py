@@ -65,6 +65,7 @@ def test_budget_up_and_down(wattfold: Command, fake: FakeCoordinator) -> None:
         "outside_accepted_uw": 0,
         "over_uw": 0,
         "announced": [],
+        "emergency": None,
     }
 
 

@@ -8,6 +8,7 @@ from wattfold.contract.log_text import line
 from wattfold.contract.units import w_from_uw
 from wattfold.coordinator.core.model import configuration, reports
 from wattfold.coordinator.core.model import events as ev
+from wattfold.coordinator.core.model.emergency import EmergencyBegun, EmergencyEnded
 from wattfold.coordinator.core.model.job import Job, JobState
 from wattfold.coordinator.core.state.state import State
 
@@ -37,6 +38,12 @@ def tell(event: ev.Event, state: State, now_ns: int, cause: str, budget_uw_befor
             # A schedule that became impossible before it was stored announced nothing.
             there = sum(one.schedule == event.schedule for one in state.announced)
             _say("budgets_scheduled", cause, schedule=event.schedule, announced=there)
+        case EmergencyBegun():
+            short_w = _watts(state.emergency.short_uw if state.emergency else 0)
+            told = {"limit_w": _watts(event.limit_uw), "below_floors_by_w": short_w}
+            log.warning(line("emergency_begun", **told, cause=cause))
+        case EmergencyEnded():
+            log.warning(line("emergency_ended", cause=cause))
         case ev.BudgetCancelled():
             _say("budget_cancelled", cause, number=event.number)
         case configuration.PolicyChanged():

@@ -30,6 +30,7 @@ from wattfold.coordinator.adapters.copies.replica_feed import ReplicaFeed, for_p
 from wattfold.coordinator.adapters.door.access_settings import Access
 from wattfold.coordinator.adapters.door.api import CoordinatorApi
 from wattfold.coordinator.adapters.door.serving import StartError, open_server
+from wattfold.coordinator.adapters.emergencies import Emergencies, EmergencyFile
 from wattfold.coordinator.adapters.history.desk import HistoryDesk
 from wattfold.coordinator.adapters.history.file import NAME as HISTORY
 from wattfold.coordinator.adapters.history.recorder import HistoryRecorder
@@ -104,12 +105,20 @@ async def wire(
     stack.push_async_callback(agents.close)
     service.performers = dict.fromkeys(COMMANDS, agents) | {act.Solve: planner}
     service.contact_anew = agents.contact_anew
+    emergencies = Emergencies(
+        service,
+        config.emergency.order,
+        lambda: _settle_ns(config, service),
+        ns_from_s(config.command_timeout_s),
+    )
+    _follow_emergencies(config.emergency.file, emergencies, stopped, stack)
     api = CoordinatorApi(
         service,
         seen,
         pictures,
         history,
         lambda: _settle_ns(config, service),
+        emergencies,
         config.limits,
         lambda: planner.policy.name,
         access.rules,
@@ -297,6 +306,18 @@ def _record_changes(
         raise StartError(f"cannot record to {record}: {error.strerror}") from error
     service.listeners.append(lambda: recorder.note(service.core.state))
     stack.callback(recorder.close)
+
+
+def _follow_emergencies(
+    path: Path | None,
+    emergencies: Emergencies,
+    stopped: asyncio.Future[int],
+    stack: contextlib.AsyncExitStack,
+) -> None:
+    if path is not None:
+        follower = asyncio.create_task(EmergencyFile(path, emergencies).follow_for_ever())
+        follower.add_done_callback(lambda task: _died(stopped, task))
+        stack.callback(follower.cancel)
 
 
 def _budget_w(service: Service) -> float:

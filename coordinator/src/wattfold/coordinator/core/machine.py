@@ -30,6 +30,7 @@ from wattfold.coordinator.core.rules import (
     budget_events,
     calendar_events,
     cap_events,
+    emergency,
     job_ends,
     job_events,
     modification_events,
@@ -108,6 +109,7 @@ class CoordinatorCore:
             or isinstance(event, configuration.NodeRegistered)
         ):
             out += _HANDLERS[type(event)](state, event, now_ns)
+        out += emergency.enforce(state, now_ns)
         self.touched = index.touched
         out += reconcile(state, now_ns, cause)
         out += _solve(state, now_ns, cause)
@@ -149,7 +151,7 @@ def _solve(state: State, now_ns: int, cause: str) -> list[act.Action]:
     if state.revisit_ns and now_ns >= state.revisit_ns:
         state.revisit_ns = 0
         state.plan_needed = state.plan_needed or "revisit"
-    if not state.plan_needed or state.solving:
+    if not state.plan_needed or state.solving or not emergency.keeps_planning(state):
         return []
     if not any(node.reachable for node in state.nodes.values()):
         return []
@@ -308,7 +310,7 @@ def _accepted(state: State, event: ev.PlanAccepted, now_ns: int) -> list[act.Act
             state.index.place(job)
             preemption.started(state, job)
     growth_ns = run_time_predictions.next_growth_ns(state, now_ns)
-    state.revisit_ns = _earlier(state.revisit_ns, growth_ns)
+    state.revisit_ns = min(filter(None, (state.revisit_ns, growth_ns)), default=0)
     return out + preemption.carry_out(state, event.preemptions, now_ns)
 
 
@@ -318,11 +320,6 @@ def _end_round(state: State, record: PlanningRound, now_ns: int) -> None:
         state.failing_since_ns = -1
     elif state.failing_since_ns < 0:
         state.failing_since_ns = now_ns
-
-
-def _earlier(one_ns: int, other_ns: int) -> int:
-    """Return the earlier of two times; 0 = none."""
-    return min(one_ns, other_ns) if one_ns and other_ns else one_ns or other_ns
 
 
 def _displace_others(state: State, starts: tuple[Assignment, ...]) -> None:

@@ -819,7 +819,7 @@ class GetPowerRequest(_message.Message):
     def __init__(self, all_announced: bool = ...) -> None: ...
 
 class Power(_message.Message):
-    __slots__ = ("budget_uw", "committed_uw", "measured_uw", "committed_uw_peak", "measured_uw_peak", "floor_uw", "pending_budget_uw", "pending_deadline_s", "energy_uj", "policy", "outside_uw", "outside_accepted_uw", "over_uw", "over_reason", "outside_node_ids", "unheard_node_ids", "levelled_jobs", "dram_beyond_uw", "gpu_beyond_uw", "gpus", "gpus_owned", "gpus_uw", "emulated_nodes", "known_nodes", "announced", "announced_later", "configured_budget_uw", "planner", "due_jobs", "late_jobs", "due_so_far_eur", "due_to_come_eur", "planning_settings")
+    __slots__ = ("budget_uw", "committed_uw", "measured_uw", "committed_uw_peak", "measured_uw_peak", "floor_uw", "pending_budget_uw", "pending_deadline_s", "energy_uj", "policy", "outside_uw", "outside_accepted_uw", "over_uw", "over_reason", "outside_node_ids", "unheard_node_ids", "levelled_jobs", "dram_beyond_uw", "gpu_beyond_uw", "gpus", "gpus_owned", "gpus_uw", "emulated_nodes", "known_nodes", "announced", "announced_later", "configured_budget_uw", "planner", "due_jobs", "late_jobs", "due_so_far_eur", "due_to_come_eur", "planning_settings", "emergency")
     class PlanningSettingsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -860,6 +860,7 @@ class Power(_message.Message):
     DUE_SO_FAR_EUR_FIELD_NUMBER: _ClassVar[int]
     DUE_TO_COME_EUR_FIELD_NUMBER: _ClassVar[int]
     PLANNING_SETTINGS_FIELD_NUMBER: _ClassVar[int]
+    EMERGENCY_FIELD_NUMBER: _ClassVar[int]
     budget_uw: int
     committed_uw: int
     measured_uw: int
@@ -893,7 +894,22 @@ class Power(_message.Message):
     due_so_far_eur: float
     due_to_come_eur: float
     planning_settings: _containers.ScalarMap[str, str]
-    def __init__(self, budget_uw: _Optional[int] = ..., committed_uw: _Optional[int] = ..., measured_uw: _Optional[int] = ..., committed_uw_peak: _Optional[int] = ..., measured_uw_peak: _Optional[int] = ..., floor_uw: _Optional[int] = ..., pending_budget_uw: _Optional[int] = ..., pending_deadline_s: _Optional[float] = ..., energy_uj: _Optional[int] = ..., policy: _Optional[str] = ..., outside_uw: _Optional[int] = ..., outside_accepted_uw: _Optional[int] = ..., over_uw: _Optional[int] = ..., over_reason: _Optional[str] = ..., outside_node_ids: _Optional[_Iterable[str]] = ..., unheard_node_ids: _Optional[_Iterable[str]] = ..., levelled_jobs: _Optional[int] = ..., dram_beyond_uw: _Optional[int] = ..., gpu_beyond_uw: _Optional[int] = ..., gpus: _Optional[int] = ..., gpus_owned: _Optional[int] = ..., gpus_uw: _Optional[int] = ..., emulated_nodes: _Optional[int] = ..., known_nodes: _Optional[int] = ..., announced: _Optional[_Iterable[_Union[AnnouncedBudget, _Mapping]]] = ..., announced_later: _Optional[int] = ..., configured_budget_uw: _Optional[int] = ..., planner: _Optional[str] = ..., due_jobs: _Optional[int] = ..., late_jobs: _Optional[int] = ..., due_so_far_eur: _Optional[float] = ..., due_to_come_eur: _Optional[float] = ..., planning_settings: _Optional[_Mapping[str, str]] = ...) -> None: ...
+    emergency: Emergency
+    def __init__(self, budget_uw: _Optional[int] = ..., committed_uw: _Optional[int] = ..., measured_uw: _Optional[int] = ..., committed_uw_peak: _Optional[int] = ..., measured_uw_peak: _Optional[int] = ..., floor_uw: _Optional[int] = ..., pending_budget_uw: _Optional[int] = ..., pending_deadline_s: _Optional[float] = ..., energy_uj: _Optional[int] = ..., policy: _Optional[str] = ..., outside_uw: _Optional[int] = ..., outside_accepted_uw: _Optional[int] = ..., over_uw: _Optional[int] = ..., over_reason: _Optional[str] = ..., outside_node_ids: _Optional[_Iterable[str]] = ..., unheard_node_ids: _Optional[_Iterable[str]] = ..., levelled_jobs: _Optional[int] = ..., dram_beyond_uw: _Optional[int] = ..., gpu_beyond_uw: _Optional[int] = ..., gpus: _Optional[int] = ..., gpus_owned: _Optional[int] = ..., gpus_uw: _Optional[int] = ..., emulated_nodes: _Optional[int] = ..., known_nodes: _Optional[int] = ..., announced: _Optional[_Iterable[_Union[AnnouncedBudget, _Mapping]]] = ..., announced_later: _Optional[int] = ..., configured_budget_uw: _Optional[int] = ..., planner: _Optional[str] = ..., due_jobs: _Optional[int] = ..., late_jobs: _Optional[int] = ..., due_so_far_eur: _Optional[float] = ..., due_to_come_eur: _Optional[float] = ..., planning_settings: _Optional[_Mapping[str, str]] = ..., emergency: _Optional[_Union[Emergency, _Mapping]] = ...) -> None: ...
+
+class Emergency(_message.Message):
+    __slots__ = ("limit_uw", "since_s", "short_uw", "suspended_jobs", "over_uw")
+    LIMIT_UW_FIELD_NUMBER: _ClassVar[int]
+    SINCE_S_FIELD_NUMBER: _ClassVar[int]
+    SHORT_UW_FIELD_NUMBER: _ClassVar[int]
+    SUSPENDED_JOBS_FIELD_NUMBER: _ClassVar[int]
+    OVER_UW_FIELD_NUMBER: _ClassVar[int]
+    limit_uw: int
+    since_s: float
+    short_uw: int
+    suspended_jobs: int
+    over_uw: int
+    def __init__(self, limit_uw: _Optional[int] = ..., since_s: _Optional[float] = ..., short_uw: _Optional[int] = ..., suspended_jobs: _Optional[int] = ..., over_uw: _Optional[int] = ...) -> None: ...
 
 class DueOutlook(_message.Message):
     __slots__ = ("expected_end_at_s", "at_the_earliest", "late_s", "has_costs", "so_far_eur", "to_come_eur")
@@ -1054,6 +1070,56 @@ class CancelBudgetResponse(_message.Message):
     CANCELLED_FIELD_NUMBER: _ClassVar[int]
     cancelled: AnnouncedBudget
     def __init__(self, cancelled: _Optional[_Union[AnnouncedBudget, _Mapping]] = ...) -> None: ...
+
+class BeginEmergencyRequest(_message.Message):
+    __slots__ = ("limit_uw", "limit_share", "dry_run")
+    LIMIT_UW_FIELD_NUMBER: _ClassVar[int]
+    LIMIT_SHARE_FIELD_NUMBER: _ClassVar[int]
+    DRY_RUN_FIELD_NUMBER: _ClassVar[int]
+    limit_uw: int
+    limit_share: float
+    dry_run: bool
+    def __init__(self, limit_uw: _Optional[int] = ..., limit_share: _Optional[float] = ..., dry_run: bool = ...) -> None: ...
+
+class EmergencyStep(_message.Message):
+    __slots__ = ("name", "within_ns", "committed_uw", "job_ids")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    WITHIN_NS_FIELD_NUMBER: _ClassVar[int]
+    COMMITTED_UW_FIELD_NUMBER: _ClassVar[int]
+    JOB_IDS_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    within_ns: int
+    committed_uw: int
+    job_ids: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, name: _Optional[str] = ..., within_ns: _Optional[int] = ..., committed_uw: _Optional[int] = ..., job_ids: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class BeginEmergencyResponse(_message.Message):
+    __slots__ = ("limit_uw", "committed_uw", "steps", "short_uw", "protected_job_ids", "silent_ns", "not_stored")
+    LIMIT_UW_FIELD_NUMBER: _ClassVar[int]
+    COMMITTED_UW_FIELD_NUMBER: _ClassVar[int]
+    STEPS_FIELD_NUMBER: _ClassVar[int]
+    SHORT_UW_FIELD_NUMBER: _ClassVar[int]
+    PROTECTED_JOB_IDS_FIELD_NUMBER: _ClassVar[int]
+    SILENT_NS_FIELD_NUMBER: _ClassVar[int]
+    NOT_STORED_FIELD_NUMBER: _ClassVar[int]
+    limit_uw: int
+    committed_uw: int
+    steps: _containers.RepeatedCompositeFieldContainer[EmergencyStep]
+    short_uw: int
+    protected_job_ids: _containers.RepeatedScalarFieldContainer[str]
+    silent_ns: int
+    not_stored: bool
+    def __init__(self, limit_uw: _Optional[int] = ..., committed_uw: _Optional[int] = ..., steps: _Optional[_Iterable[_Union[EmergencyStep, _Mapping]]] = ..., short_uw: _Optional[int] = ..., protected_job_ids: _Optional[_Iterable[str]] = ..., silent_ns: _Optional[int] = ..., not_stored: bool = ...) -> None: ...
+
+class EndEmergencyRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class EndEmergencyResponse(_message.Message):
+    __slots__ = ("power",)
+    POWER_FIELD_NUMBER: _ClassVar[int]
+    power: Power
+    def __init__(self, power: _Optional[_Union[Power, _Mapping]] = ...) -> None: ...
 
 class ScheduledBudget(_message.Message):
     __slots__ = ("at_s", "budget_uw")

@@ -144,6 +144,16 @@ class CoordinatorStub(object):
                 request_serializer=wattfold_dot_v1_dot_coordinator__pb2.ScheduleBudgetsRequest.SerializeToString,
                 response_deserializer=wattfold_dot_v1_dot_coordinator__pb2.ScheduleBudgetsResponse.FromString,
                 _registered_method=True)
+        self.BeginEmergency = channel.unary_unary(
+                '/wattfold.v1.Coordinator/BeginEmergency',
+                request_serializer=wattfold_dot_v1_dot_coordinator__pb2.BeginEmergencyRequest.SerializeToString,
+                response_deserializer=wattfold_dot_v1_dot_coordinator__pb2.BeginEmergencyResponse.FromString,
+                _registered_method=True)
+        self.EndEmergency = channel.unary_unary(
+                '/wattfold.v1.Coordinator/EndEmergency',
+                request_serializer=wattfold_dot_v1_dot_coordinator__pb2.EndEmergencyRequest.SerializeToString,
+                response_deserializer=wattfold_dot_v1_dot_coordinator__pb2.EndEmergencyResponse.FromString,
+                _registered_method=True)
         self.Reload = channel.unary_unary(
                 '/wattfold.v1.Coordinator/Reload',
                 request_serializer=wattfold_dot_v1_dot_coordinator__pb2.ReloadRequest.SerializeToString,
@@ -359,6 +369,19 @@ class CoordinatorServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def BeginEmergency(self, request, context):
+        """Limit the power at once, even below the minimum of the nodes, or say what that would do.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def EndEmergency(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def Reload(self, request, context):
         """Read the configuration again: nodes, queues, the policy and its settings. Jobs and leases stay as they are.
         """
@@ -557,6 +580,16 @@ def add_CoordinatorServicer_to_server(servicer, server):
                     servicer.ScheduleBudgets,
                     request_deserializer=wattfold_dot_v1_dot_coordinator__pb2.ScheduleBudgetsRequest.FromString,
                     response_serializer=wattfold_dot_v1_dot_coordinator__pb2.ScheduleBudgetsResponse.SerializeToString,
+            ),
+            'BeginEmergency': grpc.unary_unary_rpc_method_handler(
+                    servicer.BeginEmergency,
+                    request_deserializer=wattfold_dot_v1_dot_coordinator__pb2.BeginEmergencyRequest.FromString,
+                    response_serializer=wattfold_dot_v1_dot_coordinator__pb2.BeginEmergencyResponse.SerializeToString,
+            ),
+            'EndEmergency': grpc.unary_unary_rpc_method_handler(
+                    servicer.EndEmergency,
+                    request_deserializer=wattfold_dot_v1_dot_coordinator__pb2.EndEmergencyRequest.FromString,
+                    response_serializer=wattfold_dot_v1_dot_coordinator__pb2.EndEmergencyResponse.SerializeToString,
             ),
             'Reload': grpc.unary_unary_rpc_method_handler(
                     servicer.Reload,
@@ -1218,6 +1251,60 @@ class Coordinator(object):
             '/wattfold.v1.Coordinator/ScheduleBudgets',
             wattfold_dot_v1_dot_coordinator__pb2.ScheduleBudgetsRequest.SerializeToString,
             wattfold_dot_v1_dot_coordinator__pb2.ScheduleBudgetsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def BeginEmergency(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/wattfold.v1.Coordinator/BeginEmergency',
+            wattfold_dot_v1_dot_coordinator__pb2.BeginEmergencyRequest.SerializeToString,
+            wattfold_dot_v1_dot_coordinator__pb2.BeginEmergencyResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def EndEmergency(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/wattfold.v1.Coordinator/EndEmergency',
+            wattfold_dot_v1_dot_coordinator__pb2.EndEmergencyRequest.SerializeToString,
+            wattfold_dot_v1_dot_coordinator__pb2.EndEmergencyResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -14,6 +14,7 @@ from typing import Any
 
 from wattfold.contract.toml_text import parsed
 from wattfold.contract.units import ns_from_s, uw_from_w
+from wattfold.coordinator.adapters.config.emergency import EmergencySettings, emergency_from
 from wattfold.coordinator.adapters.config.nodes import (
     NodeEntry,
     checked_places,
@@ -116,6 +117,7 @@ class Config:
     access: AccessSettings = AccessSettings()  # noqa: RUF009 - immutable
     metrics_listen: str = ""
     history_days: int = KEEP_DAYS
+    emergency: EmergencySettings = EmergencySettings()  # noqa: RUF009 - immutable
 
     @property
     def planning_settings(self) -> tuple[tuple[str, str], ...]:
@@ -163,7 +165,7 @@ def _text(path: Path) -> str:
 
 
 def _build(source: Source, raw: dict[str, Any], flags: dict[str, Any]) -> Config:
-    tables = {*_POLICIES, "jobs", "node", "queue", "placement", "metrics", "history"}
+    tables = {*_POLICIES, "jobs", "node", "queue", "placement", "metrics", "history", "emergency"}
     top = _by_one_name({key: value for key, value in raw.items() if key not in tables})
     checked = checked_values(source, top, _TOP, "", extra=tables)
     flags = _by_one_name(flags)
@@ -197,6 +199,7 @@ def _build(source: Source, raw: dict[str, Any], flags: dict[str, Any]) -> Config
         queues=queues_from(source, raw.get("queue", [])),
         limits=_limits(source, jobs),
         access=_access(source, checked),
+        emergency=emergency_from(source, table_of(source, raw, "emergency")),
         metrics_listen=_metrics(source, table_of(source, raw, "metrics")),
         history_days=checked_values(
             source, table_of(source, raw, "history"), _HISTORY, "history."

@@ -49,7 +49,6 @@ from wattfold.coordinator.adapters.requests.budgets import ANNOUNCED_SHOWN
 from wattfold.coordinator.core.model.announced import ANNOUNCED_MAX
 from wattfold.coordinator.core.model.job import PLACED_STATES, Job, JobSpec, JobState
 from wattfold.coordinator.core.rules.snapshot import job_views, without_jobs
-from wattfold.coordinator.core.rules.start_conditions import NOT_PLANNED
 from wattfold.coordinator.core.state.state import State
 from wattfold.v1 import coordinator_pb2 as pb
 from wattfold.v1 import node_agent_pb2 as agent_pb
@@ -139,7 +138,7 @@ class Pictures:
         if trouble != self._trouble:
             self._trouble = trouble
             for job in self._state.index.open.values():
-                if job.reason == NOT_PLANNED:
+                if job.state is JobState.PENDING:
                     self._jobs.pop(job.job_id, None)
         if self._now_ns >= self._looked_ns + DETAIL_NS:
             self._forget_details()

@@ -16,6 +16,7 @@ from wattfold.coordinator.adapters.copies.node_views import (
 from wattfold.coordinator.adapters.journal.audit_trail import AuditEntry
 from wattfold.coordinator.adapters.learning.observations import NodeSample, Observations
 from wattfold.coordinator.adapters.requests.budgets import ANNOUNCED_SHOWN, announced_messages
+from wattfold.coordinator.core.model.emergency import Emergency
 from wattfold.coordinator.core.model.node import Node, NodeState
 from wattfold.coordinator.core.state.state import State
 from wattfold.v1 import coordinator_pb2 as pb
@@ -130,9 +131,22 @@ def power_message(
     known = [node.spec for node in state.nodes.values() if node.spec is not None]
     message.known_nodes = len(known)
     message.emulated_nodes = sum(spec.emulated for spec in known)
+    if state.emergency is not None:
+        message.emergency.CopyFrom(emergency_message(state, state.emergency, clock))
     add_outside(message, state)
     add_levels(message, state)
     return message
+
+
+def emergency_message(state: State, emergency: Emergency, clock: Clock) -> pb.Emergency:
+    """Return the emergency in force."""
+    return pb.Emergency(
+        limit_uw=emergency.limit_uw,
+        since_s=clock.wall_s(emergency.begun_ns),
+        short_uw=emergency.short_uw,
+        suspended_jobs=len(emergency.stopped),
+        over_uw=max(state.ledger.committed_uw - emergency.limit_uw, 0),
+    )
 
 
 def _pending(state: State) -> tuple[int, int]:

@@ -17,6 +17,7 @@ from wattfold.contract.units import NS_PER_S
 from wattfold.coordinator.adapters.clock import Clock
 from wattfold.coordinator.core.model.job import Job, JobState
 from wattfold.coordinator.core.model.plan import NOBODY, Policy, Snapshot
+from wattfold.coordinator.core.rules import emergency
 from wattfold.coordinator.core.rules.start_conditions import BEGIN_TIME, NOT_PLANNED
 from wattfold.coordinator.core.state.state import State
 
@@ -32,6 +33,8 @@ DETAIL_NS = 3 * NS_PER_S
 
 def planner_trouble(state: State, clock: Clock, now_ns: int) -> str:
     """Return why the planner does not plan as configured, and since when; empty = no trouble."""
+    if not emergency.keeps_planning(state):
+        return f"{emergency.STOPPED}: no job starts until it ends"
     if state.solving and now_ns - state.solving_since_ns >= LATE_NS:
         since = _time_of_day(clock, state.solving_since_ns)
         return f"the planner is late: it has worked on the current plan since {since}"
@@ -98,7 +101,7 @@ def told_reason(job: Job, trouble: str, clock: Clock, shortage: str = "") -> str
         return f"{BEGIN_TIME}, {_time_of_day(clock, job.conditions.begin_ns)}"
     if job.state is not JobState.PENDING:
         return job.reason
-    if job.reason == NOT_PLANNED and trouble:
+    if trouble and (job.reason == NOT_PLANNED or trouble.startswith(emergency.STOPPED)):
         return trouble
     return "; ".join(filter(None, [job.reason, shortage]))
 

@@ -73,6 +73,8 @@ _ORDERS = {
     "AnnounceBudget": "the budget",
     "CancelBudget": "the budget",
     "ScheduleBudgets": "the budget",
+    "BeginEmergency": "an emergency",
+    "EndEmergency": "an emergency",
     "DrainNode": "draining a node",
     "ResumeNode": "resuming a node",
     "LeaveNode": "releasing a node",

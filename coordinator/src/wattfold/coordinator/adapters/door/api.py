@@ -20,12 +20,13 @@ from wattfold.coordinator.adapters.copies.job_filter import job_filter
 from wattfold.coordinator.adapters.copies.node_views import ending_reason
 from wattfold.coordinator.adapters.copies.picture_feed import NoPictureError, PictureFeed
 from wattfold.coordinator.adapters.door.ownership import JobRules, owned, scoped_key
+from wattfold.coordinator.adapters.emergencies import Emergencies
 from wattfold.coordinator.adapters.history.desk import HistoryDesk
 from wattfold.coordinator.adapters.journal.audit_trail import AuditFilter
 from wattfold.coordinator.adapters.journal.journal import JournalError
 from wattfold.coordinator.adapters.journal.launch_data import LaunchData
 from wattfold.coordinator.adapters.learning.observations import Observations
-from wattfold.coordinator.adapters.requests.budget_requests import BudgetRequests
+from wattfold.coordinator.adapters.requests.emergency_requests import EmergencyRequests
 from wattfold.coordinator.adapters.requests.field_checks import InvalidRequestError, due_ns
 from wattfold.coordinator.adapters.requests.history_requests import HistoryRequests
 from wattfold.coordinator.adapters.requests.job_requests import JobRequests, Signaller
@@ -59,6 +60,7 @@ from wattfold.coordinator.adapters.requests.submissions import (
 from wattfold.coordinator.adapters.service import Service, WithdrawnError
 from wattfold.coordinator.core.model import events as ev
 from wattfold.coordinator.core.model.job import Job, JobState
+from wattfold.coordinator.core.rules import emergency
 from wattfold.coordinator.core.rules.adoption import UNSTARTED
 from wattfold.coordinator.core.rules.attempt_events import requeue_refusal, resize_refusal
 from wattfold.v1 import coordinator_pb2 as pb
@@ -69,7 +71,7 @@ WAITING_MAX = 100_000
 
 
 class CoordinatorApi(
-    NodeRequests, BudgetRequests, ProfileRequests, ReloadRequests, HistoryRequests, JobRequests
+    NodeRequests, EmergencyRequests, ProfileRequests, ReloadRequests, HistoryRequests, JobRequests
 ):
     """The Coordinator service of one core."""
 
@@ -80,6 +82,7 @@ class CoordinatorApi(
         pictures: PictureFeed,
         history: HistoryDesk,
         settle_ns: Callable[[], int],
+        emergencies: Emergencies,
         limits: TimeLimits,
         policy: Callable[[], str],
         rules: JobRules = JobRules(),  # noqa: B008 - immutable
@@ -90,6 +93,7 @@ class CoordinatorApi(
         self._pictures = pictures
         self._history = history
         self._settle_ns = settle_ns
+        self._emergencies = emergencies
         self._limits = limits
         self._policy = policy
         self._rules = rules
@@ -211,9 +215,8 @@ class CoordinatorApi(
     async def ResumeJob(self, request: pb.ResumeJobRequest, context: Any) -> pb.ResumeJobResponse:
         """Resume a suspended job."""
         job = await self._job(request.job_id, context)
-        if job.state is not JobState.SUSPENDED:
-            text = f"job {job.job_id} is {job.state.value}, not suspended"
-            await _abort(context, grpc.StatusCode.FAILED_PRECONDITION, text)
+        if refused := emergency.resume_refusal(self._state, job):
+            await _abort(context, grpc.StatusCode.FAILED_PRECONDITION, refused)
         await self._request(ev.JobResumeRequested(job_id=job.job_id), context)
         return pb.ResumeJobResponse()
 

@@ -3,7 +3,7 @@
 A replay of 20,000 events takes seconds, on a busy machine longer than a lease. A renewal needs the
 epoch and the addresses of the nodes. It must not keep up caps that have to be lowered. Cases that
 may need lower caps wait for the replay: a node with an order since the checkpoint, a recent change
-of the budget, or an announced budget that is near.
+of the budget, a recent emergency, or an announced budget that is near.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ _KINDS = (
     "BudgetChanged",
     "BudgetAnnounced",
     "BudgetsScheduled",
+    "EmergencyBegun",
     "NodeRegistered",
     "NodeRetired",
     "NodeOrdered",
@@ -133,6 +134,8 @@ def _budget_changes(
     # The previous budget is known if no announcement has changed it.
     before_uw = 0 if first == 1 else None
     for _, time_ns, kind, body in events:
+        if kind == "EmergencyBegun" and now_ns < time_ns + span_ns:
+            return True
         if kind != "BudgetChanged":
             continue
         budget_uw, until_ns = body["budget_uw"], time_ns + max(body.get("deadline_ns", 0), span_ns)

@@ -18,6 +18,16 @@ CATALOGUE = (
         "Smallest announced budget that is being prepared. Absent if there is none.",
     ),
     Metric(
+        "wattfold_emergency_limit_watts",
+        GAUGE,
+        "Limit of the emergency in force. Absent if there is none.",
+    ),
+    Metric(
+        "wattfold_emergency_over_watts",
+        GAUGE,
+        "Committed power above the limit of the emergency. Absent if there is none.",
+    ),
+    Metric(
         "wattfold_committed_power_watts",
         GAUGE,
         "Maximum power of all admitted nodes by cause. The sum over the causes is the committed "

@@ -102,6 +102,10 @@ def _power(view: View) -> Iterator[Family]:
     yield _gauge_uw("wattfold_budget_watts", ledger.budget_uw)
     if ledger.coming_uw:
         yield _gauge_uw("wattfold_budget_announced_watts", ledger.coming_uw)
+    if ledger.emergency_uw:
+        yield _gauge_uw("wattfold_emergency_limit_watts", ledger.emergency_uw)
+        over_uw = max(ledger.committed_uw - ledger.emergency_uw, 0)
+        yield _gauge_uw("wattfold_emergency_over_watts", over_uw)
     causes = _committed(state)
     yield _gauges("wattfold_committed_power_watts", (((c,), causes[c] / 1e6) for c in CAUSES))
     yield _gauge_uw("wattfold_committed_power_peak_watts", ledger.peak_uw)

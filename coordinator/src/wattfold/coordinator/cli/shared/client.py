@@ -265,6 +265,23 @@ class CoordinatorClient:
         answer: pb.ScheduleBudgetsResponse = self._call(self._stub.ScheduleBudgets, request)
         return answer
 
+    def begin_emergency(
+        self, limit_uw: int, limit_share: float = 0.0, dry_run: bool = False
+    ) -> pb.BeginEmergencyResponse:
+        """Limit the power at once, in microwatts or as a share of the budget, or ask what if."""
+        request = pb.BeginEmergencyRequest(
+            limit_uw=limit_uw, limit_share=limit_share, dry_run=dry_run
+        )
+        answer: pb.BeginEmergencyResponse = self._call(self._stub.BeginEmergency, request)
+        return answer
+
+    def end_emergency(self) -> pb.EndEmergencyResponse:
+        """End the emergency."""
+        answer: pb.EndEmergencyResponse = self._call(
+            self._stub.EndEmergency, pb.EndEmergencyRequest()
+        )
+        return answer
+
     def reload(self) -> pb.ReloadResponse:
         """Let the coordinator read its configuration again."""
         answer: pb.ReloadResponse = self._call(self._stub.Reload, pb.ReloadRequest())

@@ -25,6 +25,7 @@ from wattfold.coordinator.cli.shared.tables import (
     plain_table,
     right,
 )
+from wattfold.coordinator.cli.site.emergency import emergency, emergency_text
 from wattfold.coordinator.cli.site.power import (
     announced_fields,
     announced_text,
@@ -230,6 +231,7 @@ def budget_cancel(session: Session, numbers: Sequence[int], schedules: Sequence[
 
 
 budget.add_command(schedule)
+budget.add_command(emergency)
 
 
 def _table(announced: Iterable[pb.AnnouncedBudget]) -> PlainTable:
@@ -266,9 +268,10 @@ def _budget(answer: pb.Power) -> dict[str, object]:
         "outside_accepted_uw",
         "over_uw",
         "announced",
+        "emergency",
     )
     whole = as_dict(answer)
-    return {name: whole[name] for name in names}
+    return {name: whole[name] for name in names if name in whole}
 
 
 def _budget_fields(answer: pb.Power) -> list[tuple[str, Cell]]:
@@ -278,4 +281,6 @@ def _budget_fields(answer: pb.Power) -> list[tuple[str, Cell]]:
     ]
     if answer.pending_budget_uw:
         fields.append(("pending", pending(answer)))
+    if answer.HasField("emergency"):
+        fields.append(("emergency", emergency_text(answer.emergency)))
     return fields + announced_fields(answer) + outside_fields(answer)

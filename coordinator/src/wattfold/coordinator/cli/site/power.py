@@ -121,6 +121,11 @@ def _power_sheet(answer: pb.Power) -> FieldTable:
         fields.append(("emulated", emulated))
     if answer.pending_budget_uw:
         fields.insert(1, ("pending budget", pending(answer)))
+    if answer.HasField("emergency"):
+        # The module of the command imports this one.
+        from wattfold.coordinator.cli.site.emergency import emergency_text
+
+        fields.insert(1, ("emergency", emergency_text(answer.emergency)))
     fields += announced_fields(answer)
     if answer.due_jobs:
         fields.append(("due dates", _due(answer)))

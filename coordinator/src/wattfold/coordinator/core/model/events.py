@@ -1,7 +1,6 @@
 """Events: past facts, the only input of the core. The journal stores all of them in order.
 
-Module `reports` defines the events that agents report, `configuration` the events about the
-settings of the site, and `announced` the events about future budgets.
+Other modules define some: `reports`, `configuration`, `announced` and `emergency`.
 """
 
 from __future__ import annotations
@@ -26,6 +25,7 @@ from wattfold.coordinator.core.model.configuration import (
     PolicyChanged,
     QueuesConfigured,
 )
+from wattfold.coordinator.core.model.emergency import EmergencyBegun, EmergencyEnded
 from wattfold.coordinator.core.model.epoch_times import SeenCurve, SeenEpochs
 from wattfold.coordinator.core.model.job import Assignment, JobSpec, ResizeMode
 from wattfold.coordinator.core.model.modification import JobModified as JobModified
@@ -360,6 +360,8 @@ Event = (
     | BudgetAnnounced
     | BudgetCancelled
     | BudgetsScheduled
+    | EmergencyBegun
+    | EmergencyEnded
     | NodeRegistered
     | NodeRetired
     | QueuesConfigured

@@ -30,6 +30,8 @@ class NodeCaps:
     """Possible power of a node that waits for admission; its charge will be ``taken_uw``."""
     fixed_uw: int = 0
     dynamic_uw: int = 0
+    protected: bool = False
+    """Whether its caps are lowered only when those of all other nodes are at their minimum."""
     raised: Caps = field(default_factory=dict)
     """DRAM and GPU zones that are above their default caps, with these default caps."""
 
@@ -44,10 +46,13 @@ class CapSums:
         self.waiting_uw: dict[NodeId, int] = {}
         """Power that the ledger needs before the caps of a node can be raised, by node."""
         self._nodes: dict[NodeId, NodeCaps] = {}
-        self._taken_uw = self._fixed_uw = self._dynamic_uw = 0
+        self._taken_uw = self._fixed_uw = self.dynamic_uw = self._protected_uw = 0
         self._outside_uw = self._entering_uw = 0
-        self._scale: tuple[int, int] | None = None
-        """(available, requested) power for jobs if the requested power does not fit."""
+        self._scale: dict[bool, tuple[int, int]] = {}
+        """(available, requested) power for jobs if the requested power does not fit.
+
+        By whether nodes are protected; without an entry, the nodes get what they request.
+        """
 
     def put(self, node_id: NodeId, wanted: NodeCaps) -> None:
         """Replace the contribution of a node."""
@@ -57,7 +62,9 @@ class CapSums:
         self._outside_uw += wanted.outside_uw - before.outside_uw
         self._entering_uw += wanted.entering_uw - before.entering_uw
         self._fixed_uw += wanted.fixed_uw - before.fixed_uw
-        self._dynamic_uw += wanted.dynamic_uw - before.dynamic_uw
+        self.dynamic_uw += wanted.dynamic_uw - before.dynamic_uw
+        for one, sign in ((wanted, 1), (before, -1)):
+            self._protected_uw += sign * one.dynamic_uw if one.protected else 0
 
     def drop(self, node_id: NodeId) -> None:
         """Remove a node."""
@@ -70,13 +77,26 @@ class CapSums:
         """Possible power of the nodes without an account."""
         return self._outside_uw + self._entering_uw
 
+    def needed_uw(self, accepted_outside_uw: int) -> int:
+        """Return the power that no cap can lower: floors, base power, and nodes outside."""
+        outside_uw = max(self._outside_uw - accepted_outside_uw, 0)
+        return self._taken_uw + self._fixed_uw + outside_uw
+
+    def node_dynamic_uw(self, node_id: NodeId) -> int:
+        """Return the power of the jobs of a node above its floors, as planned."""
+        return self._nodes.get(node_id, _NOTHING).dynamic_uw
+
     def rescale(self, budget_uw: int, accepted_outside_uw: int) -> bool:
         """Compute the scale. Return whether it changed, and with it the caps of all nodes."""
-        outside_uw = max(self._outside_uw - accepted_outside_uw, 0)
-        left_uw = budget_uw - self._taken_uw - outside_uw
-        room_uw = max(left_uw - self._fixed_uw, 0)
-        before = self._scale
-        self._scale = (room_uw, self._dynamic_uw) if self._dynamic_uw > room_uw else None
+        room_uw = max(budget_uw - self.needed_uw(accepted_outside_uw), 0)
+        before, self._scale = self._scale, {}
+        for protected, dynamic_uw in (
+            (True, self._protected_uw),
+            (False, self.dynamic_uw - self._protected_uw),
+        ):
+            if dynamic_uw > room_uw:
+                self._scale[protected] = room_uw, dynamic_uw
+            room_uw = max(room_uw - dynamic_uw, 0)
         return self._scale != before
 
     def in_order(
@@ -92,9 +112,10 @@ class CapSums:
         """Return the target caps of all zones of a node, scaled if necessary."""
         node = self._nodes[spec.node_id]
         assert node.caps is not None
-        if self._scale is None or not node.scalable:
+        scale = self._scale.get(node.protected)
+        if scale is None or not node.scalable:
             return node.caps
-        room_uw, dynamic_uw = self._scale
+        room_uw, dynamic_uw = scale
         scaled = dict(node.caps)
         for zone in spec.packages:
             part_uw = (scaled[zone.name] - zone.floor_uw) * room_uw // dynamic_uw

@@ -68,14 +68,16 @@ class PowerLedger:
     """Committed power of the admitted nodes against the budget; all powers in microwatts.
 
     While committed power exceeds a lowered budget, ``over_deadline_ns`` is the deadline for meeting
-    it. ``coming_uw`` is the smallest announced budget that is being prepared, 0 = none. It limits
-    committed power as well. ``breaches`` counts readings that exceeded all granted power and raised
-    the sum above the budget. Causes are another writer, a zone that does not obey, or a node with
-    changed zones. ``in_breach`` lasts until the other nodes have compensated the excess.
+    it. ``coming_uw`` is the smallest announced budget that is being prepared, ``emergency_uw`` the
+    limit of an emergency, 0 = none. Both limit committed power as well. ``breaches`` counts
+    readings that exceeded all granted power and raised the sum above the budget. Causes are another
+    writer, a zone that does not obey, or a node with changed zones. ``in_breach`` lasts until the
+    other nodes have compensated the excess.
     """
 
     budget_uw: int
     coming_uw: int = 0
+    emergency_uw: int = 0
     accounts: dict[NodeId, NodeAccount] = field(default_factory=dict)
     peak_uw: int = 0
     over_deadline_ns: int = 0
@@ -122,8 +124,9 @@ class PowerLedger:
 
     @property
     def limit_uw(self) -> int:
-        """Limit on committed power: the budget, or a lower budget that is being prepared."""
-        return min(self.budget_uw, self.coming_uw or self.budget_uw)
+        """Limit on committed power: the budget, a lower one in preparation, or an emergency."""
+        lower_uw = min(self.coming_uw or self.budget_uw, self.emergency_uw or self.budget_uw)
+        return min(self.budget_uw, lower_uw)
 
     @property
     def room_uw(self) -> int:

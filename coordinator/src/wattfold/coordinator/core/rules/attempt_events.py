@@ -154,26 +154,36 @@ def suspend_requested(state: State, event: ev.JobSuspendRequested, now_ns: int) 
     """Suspend a running job; `reconcile` suspends its processes."""
     job = state.jobs.get(event.job_id)
     if job is not None and job.state is JobState.RUNNING:
-        job.advance_progress(now_ns)
-        job.state, job.suspended_ns = JobState.SUSPENDED, now_ns
-        job.reason = "suspended on request"
-        state.index.touch_job(job)
-        state.index.news.append(job.job_id)
-        state.plan_needed = "job suspended"
+        suspend(state, job, now_ns, "suspended on request")
     return []
+
+
+def suspend(state: State, job: Job, now_ns: int, reason: str) -> None:
+    """Suspend a running job; `reconcile` suspends its processes."""
+    job.advance_progress(now_ns)
+    job.state, job.suspended_ns, job.reason = JobState.SUSPENDED, now_ns, reason
+    state.index.touch_job(job)
+    state.index.news.append(job.job_id)
+    state.plan_needed = "job suspended"
 
 
 def resume_requested(state: State, event: ev.JobResumeRequested, now_ns: int) -> list[act.Action]:
     """Resume a suspended job. The suspension does not count for its time limit."""
     job = state.jobs.get(event.job_id)
-    if job is not None and job.state is JobState.SUSPENDED:
+    if job is not None:
+        resume(state, job, now_ns)
+    return []
+
+
+def resume(state: State, job: Job, now_ns: int) -> None:
+    """Resume a job if it is suspended."""
+    if job.state is JobState.SUSPENDED:
         job.go_on(now_ns)
         job.state, job.done_at_ns, job.reason = JobState.RUNNING, now_ns, ""
         state.index.add_limit(job)
         state.index.touch_job(job)
         state.index.news.append(job.job_id)
         state.plan_needed = "job resumed"
-    return []
 
 
 def suspension_confirmed(

@@ -10,7 +10,7 @@ from wattfold.coordinator.core.model import announced as times
 from wattfold.coordinator.core.model import events as ev
 from wattfold.coordinator.core.model.announced import AHEAD_MAX, Announced, Limit
 from wattfold.coordinator.core.model.node import NodeState
-from wattfold.coordinator.core.rules import admission, cap_events
+from wattfold.coordinator.core.rules import admission, cap_events, emergency
 from wattfold.coordinator.core.rules.leave import lasting_uw
 from wattfold.coordinator.core.rules.unaccounted_power import outsiders_uw
 from wattfold.coordinator.core.state.state import State
@@ -160,4 +160,5 @@ HANDLERS: dict[type, Callable[[State, Any, int], list[act.Action]]] = {
     ev.BudgetAnnounced: announced,
     ev.BudgetCancelled: cancelled,
     ev.BudgetsScheduled: scheduled,
+    **emergency.HANDLERS,
 }

@@ -42,6 +42,14 @@ def _wanted(state: State, node_id: NodeId) -> list[Assignment]:
     return [job.target for job in jobs if job.target is not None]
 
 
+def _protected(state: State, node_id: NodeId) -> bool:
+    """Whether a job on a node is protected in the emergency that is in force."""
+    emergency = state.emergency
+    return emergency is not None and any(
+        emergency.order.protects(job.spec) for job in state.on_node(node_id)
+    )
+
+
 _AS_THEY_STAND: tuple[Caps, int] = {}, 0
 
 
@@ -82,6 +90,7 @@ def _node_caps(state: State, node: Node) -> NodeCaps:
             )
             + sum(caps[name] - standing_uw for name, standing_uw in raised.items()),
             raised=raised,
+            protected=_protected(state, node.node_id),
         )
     if account is not None:
         floors = None

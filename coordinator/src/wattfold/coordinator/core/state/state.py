@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import Epoch, JobId, NodeId
 from wattfold.coordinator.core.model.announced import Announced
+from wattfold.coordinator.core.model.emergency import Emergency
 from wattfold.coordinator.core.model.epoch_times import AppEpochs
 from wattfold.coordinator.core.model.events import ProfileStored, ProgramCertified
 from wattfold.coordinator.core.model.job import Job
@@ -133,6 +134,8 @@ class State:
     """Announced budgets, ordered by time. Copies of the state get them only when they change."""
     announcements: int = 0
     """Number of announcements so far."""
+    emergency: Emergency | None = None
+    """The emergency in force."""
     queues: dict[str, Queue] = field(default_factory=dict)
     reservations: dict[str, Reservation] = field(default_factory=dict)
     """Current and future reservations."""
