@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from wattfold.coordinator.cli.main import main
 from wattfold.coordinator.cli.shared.address import checked_address, default_address
 
 
@@ -26,6 +27,25 @@ def test_then_the_one_of_the_user_then_home(tmp_path: Path) -> None:
     assert default_address(environment, run_user=tmp_path) == (
         f"unix:{mine}/wattfold/coordinator.sock"
     )
+
+
+def test_a_long_runtime_directory_ends_only_commands_that_connect(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("WATTFOLD_COORDINATOR", raising=False)
+    monkeypatch.setenv("XDG_RUNTIME_DIR", "/" + "x" * 100)
+    with pytest.raises(SystemExit) as ended:
+        main(["policies", "easy"])
+    assert ended.value.code == 0
+    capsys.readouterr()
+    with pytest.raises(SystemExit) as ended:
+        main(["queue"])
+    assert ended.value.code == 2
+    told = capsys.readouterr().err
+    assert (
+        "above the limit of 107 bytes; choose a shorter path, or set WATTFOLD_COORDINATOR" in told
+    )
+    assert len(told.splitlines()) == 1
 
 
 @pytest.mark.parametrize("text", ["unix:/a/b.sock", "head:7070", "127.0.0.1:1", "[::1]:7070"])

@@ -195,7 +195,7 @@ def cli(
 ) -> None:
     """Submit, monitor and control jobs on a cluster with a fixed power budget."""
     context.obj = Session(
-        address=address or checked_address(default_address()),
+        address=address or default_address(),
         token_file=token_file,
         json=as_json,
         color=not no_color,

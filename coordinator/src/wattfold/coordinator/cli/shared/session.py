@@ -14,6 +14,9 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 
+from wattfold.coordinator.cli.shared.address import checked_address
+from wattfold.coordinator.cli.shared.errors import BadRequestError
+
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
@@ -39,10 +42,18 @@ class Session:
         self._token_file = token_file
 
     def connect(self) -> CoordinatorClient:
-        """Return a client with the token of the session, if it has one."""
+        """Return a client with the token of the session, if it has one.
+
+        Raises BadRequestError if the runtime directory is too long for the default socket.
+        """
         # gRPC loads slowly, and commands without a coordinator do not need it.
         from wattfold.coordinator.cli.shared.client import CoordinatorClient, read_token
 
+        try:
+            checked_address(self.address)
+        except ValueError as error:
+            text = f"{self.address}: {error}, or set WATTFOLD_COORDINATOR"
+            raise BadRequestError(text) from None
         token = None
         if self._token_file:
             from pathlib import Path
