@@ -37,7 +37,6 @@ from wattfold.coordinator.policies.driver.shortage import shortage
 from wattfold.coordinator.policies.fifo.policy import FifoEasy
 from wattfold.coordinator.policies.port import Scheduled
 from wattfold.coordinator.policies.reasons.explain import explain
-from wattfold.coordinator.policies.slowdown_driven.lendings import lendings
 from wattfold.coordinator.policies.slowdown_driven.policy import SlowdownDriven
 from wattfold.coordinator.policies.training.due_outlook import Outlooks, Used
 from wattfold.v1 import coordinator_pb2 as pb
@@ -294,7 +293,7 @@ def test_who_lends_to_whom_until_when_and_at_which_slowdown() -> None:
         current=held("g", "n0:2-3", total_s=200),
     )
     seen = snapshot([node("n0")], [owner, guest], now_s=10)
-    (one,) = lendings(seen, SlowdownDriven())
+    (one,) = SlowdownDriven().lendings(seen)
     assert (one.lender, one.guest, one.node_id, one.cores) == ("o", "g", "n0", 2)
     assert one.until_ns == 210 * S
     # 200 s at half speed cost it 100 s of 1000 s.
@@ -308,7 +307,7 @@ def test_who_lends_to_whom_until_when_and_at_which_slowdown() -> None:
     ), told
     told = explain(seen, JobId("g"), SlowdownDriven(), "").lines
     assert any(line.startswith("Job o lends it 2 cores of n0 until it ends") for line in told)
-    assert lendings(snapshot([node("n0")], [owner], now_s=10), SlowdownDriven()) == []
+    assert SlowdownDriven().lendings(snapshot([node("n0")], [owner], now_s=10)) == []
 
 
 # ---- rounds ------------------------------------------------------------------------------------

@@ -30,8 +30,8 @@ from wattfold.coordinator.core.power.charge import (
 )
 from wattfold.coordinator.core.power.targets import zone_targets
 from wattfold.coordinator.policies.fifo.policy import FifoEasy
-from wattfold.coordinator.policies.parm.dram import DramChoice
 from wattfold.coordinator.policies.parm.policy import Parm
+from wattfold.coordinator.policies.parm.settings import DramChoice
 
 S, W = 1_000_000_000, 1_000_000
 GPUS = ("GPU-a", "GPU-b")

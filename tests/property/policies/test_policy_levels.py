@@ -22,8 +22,8 @@ from wattfold.coordinator.policies.driver.rounds import Rounds, planned
 from wattfold.coordinator.policies.equipartition.policy import Equipartition
 from wattfold.coordinator.policies.fifo.easy_uniform import EasyUniform
 from wattfold.coordinator.policies.fifo.policy import FifoEasy
-from wattfold.coordinator.policies.parm.dram import DramChoice
 from wattfold.coordinator.policies.parm.policy import Parm
+from wattfold.coordinator.policies.parm.settings import DramChoice
 from wattfold.coordinator.policies.port import Scheduled
 
 DRAM = DramChoice.of(3, 8.0, 10.0)

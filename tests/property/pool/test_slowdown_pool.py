@@ -18,12 +18,12 @@ from wattfold.coordinator.models.pass_model import APPLICATIONS
 from wattfold.coordinator.policies.backfill.counts import AT_ONCE, Passes
 from wattfold.coordinator.policies.backfill.easy import EasyScheduler
 from wattfold.coordinator.policies.backfill.node_parts import Parts
-from wattfold.coordinator.policies.slowdown_driven.check import (
+from wattfold.coordinator.policies.slowdown_driven.choice import INFINITE, MateEnd, MateLimits
+from wattfold.coordinator.policies.slowdown_driven.pool import (
     BrokenRuleError,
     CheckedSlowdownScheduler,
+    SlowdownScheduler,
 )
-from wattfold.coordinator.policies.slowdown_driven.choice import INFINITE, MateEnd, MateLimits
-from wattfold.coordinator.policies.slowdown_driven.pool import SlowdownScheduler
 from wattfold.coordinator.policies.slowdown_driven.queue import SlowdownQueue
 from wattfold.coordinator.policies.slowdown_driven.rules import (
     NodeSharing,

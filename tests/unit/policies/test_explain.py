@@ -11,8 +11,8 @@ from wattfold.contract.ids import JobId
 from wattfold.coordinator.core.model.job import JobKind
 from wattfold.coordinator.core.model.levels import Levels
 from wattfold.coordinator.policies.fifo.policy import FifoEasy
-from wattfold.coordinator.policies.parm.dram import DramChoice
 from wattfold.coordinator.policies.parm.policy import Parm
+from wattfold.coordinator.policies.parm.settings import DramChoice
 from wattfold.coordinator.policies.reasons.explain import explain
 from wattfold.coordinator.policies.slowdown_driven.policy import SlowdownDriven
 

@@ -21,6 +21,8 @@ from wattfold.coordinator.policies.parm.choice import (
     Solving,
     assemble,
     choose,
+    stalled,
+    stalls_s,
     weights,
 )
 from wattfold.coordinator.policies.parm.options import (
@@ -32,7 +34,6 @@ from wattfold.coordinator.policies.parm.options import (
     spaced_caps,
     spaced_sizes,
 )
-from wattfold.coordinator.policies.parm.stall import stalled, stalls_s
 
 W = 1_000_000
 LEANMD = replace(APPLICATIONS["LeanMD"], average_parallelism=20.0, sigma=0.4, t1_s=4000.0)

@@ -13,10 +13,11 @@ from wattfold.coordinator.core.model.job import JobKind, SizeUnit
 from wattfold.coordinator.core.model.plan import JobView, Plan
 from wattfold.coordinator.models.pass_model import APPLICATIONS, PassProfile
 from wattfold.coordinator.policies.slowdown_driven.choice import Guest, Lender, MateChoice, MateEnd
-from wattfold.coordinator.policies.slowdown_driven.rules import PowerSharing, lent_at_most
-from wattfold.coordinator.policies.slowdown_driven.worth import (
+from wattfold.coordinator.policies.slowdown_driven.rules import (
     Mate,
+    PowerSharing,
     SharedStart,
+    lent_at_most,
     saved_share,
     worth,
     worth_of,

@@ -141,6 +141,17 @@ def test_a_lower_budget_scales_the_caps_and_a_higher_one_restores_them():
     assert seconds(record.columns.end_ns)[0] == pytest.approx(104, rel=1e-3)
 
 
+@pytest.mark.parametrize("method", ["easy", "fcfs", "conservative"])
+def test_a_waiting_job_grows_with_the_budget_while_caps_are_still_scaled(method):
+    """Its size changes, so the queue is built again next to jobs with lower caps."""
+    jobs = table((0, 8, 100), (1, 10, 10), app="LeanMD")
+    steps = ((0, FULL.least_uw), (50, FULL.least_uw * 6 // 10), (60, FULL.least_uw))
+    budget = BudgetSchedule(steps=tuple(BudgetStep(at_ns=at * S, budget_uw=uw) for at, uw in steps))
+    record = easy(jobs, budget=budget, method=method, kills_at_limit=False)
+    assert (record.columns.end_ns > 0).all()
+    assert (record.series.committed_uw <= record.series.budget_uw).all()
+
+
 def test_budgets_that_cannot_be_kept_are_refused_before_the_run():
     jobs = table((0, 4, 100), app="LeanMD")
     steps = (BudgetStep(at_ns=0, budget_uw=900 * W), BudgetStep(at_ns=S, budget_uw=100 * W))

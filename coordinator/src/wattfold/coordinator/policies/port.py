@@ -20,7 +20,7 @@ from typing import NamedTuple, Protocol, runtime_checkable
 from wattfold.contract.ids import JobId, NodeId
 from wattfold.coordinator.core.model.job import Assignment
 from wattfold.coordinator.core.model.node import NodeKind
-from wattfold.coordinator.core.model.plan import JobView, NodeView, Policy
+from wattfold.coordinator.core.model.plan import JobView, NodeView, Policy, Snapshot
 from wattfold.coordinator.core.model.promise import Promise
 from wattfold.coordinator.core.model.queue import NO_WAITS, Queue, Waits
 from wattfold.coordinator.core.model.reservation import Reservation
@@ -346,3 +346,17 @@ class Scheduled(Policy, Protocol):
 
     def scheduler(self) -> NamedScheduler:
         """Return a new scheduler with the settings of the policy."""
+
+
+@runtime_checkable
+class ExplainingPolicy(Policy, Protocol):
+    """A policy with statements of its own about a job, as whole sentences for users.
+
+    They follow what holds under every policy (`reasons.explain`). Values have units.
+    """
+
+    def waiting_statements(self, seen: Snapshot, view: JobView) -> Sequence[str]:
+        """Return the statements about a waiting job of the snapshot."""
+
+    def running_statements(self, seen: Snapshot, view: JobView) -> Sequence[str]:
+        """Return the statements about a running job of the snapshot."""

@@ -127,10 +127,12 @@ def _parm(case: SimulationCase, table: JobTable) -> AnyScheduler:
 
 
 def _slowdown_driven(case: SimulationCase, table: JobTable) -> AnyScheduler:
-    from wattfold.coordinator.policies.slowdown_driven.check import CheckedSlowdownScheduler
     from wattfold.coordinator.policies.slowdown_driven.choice import MateEnd, MateLimits
     from wattfold.coordinator.policies.slowdown_driven.description import most_slowdown
-    from wattfold.coordinator.policies.slowdown_driven.pool import SlowdownScheduler
+    from wattfold.coordinator.policies.slowdown_driven.pool import (
+        CheckedSlowdownScheduler,
+        SlowdownScheduler,
+    )
     from wattfold.coordinator.policies.slowdown_driven.rules import (
         NodeSharing,
         PowerSharing,

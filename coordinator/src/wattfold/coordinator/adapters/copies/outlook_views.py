@@ -21,7 +21,7 @@ from wattfold.coordinator.core.state.state import State
 from wattfold.v1 import coordinator_pb2 as pb
 
 if TYPE_CHECKING:
-    from wattfold.coordinator.policies.slowdown_driven.lendings import Lending
+    from wattfold.coordinator.policies.slowdown_driven.policy import Lending
     from wattfold.coordinator.policies.training.due_outlook import Outlook, Outlooks, Used
 
 _PLANNED = (JobState.PENDING, JobState.STARTING, JobState.RUNNING)
@@ -59,11 +59,10 @@ class LookAhead:
 
     @cached_property
     def _lendings(self) -> list[Lending]:
-        from wattfold.coordinator.policies.slowdown_driven.lendings import lendings
         from wattfold.coordinator.policies.slowdown_driven.policy import SlowdownDriven
 
         policy = self._setting.policy
-        return lendings(self._snapshot, policy) if isinstance(policy, SlowdownDriven) else []
+        return policy.lendings(self._snapshot) if isinstance(policy, SlowdownDriven) else []
 
     def outlook(self, job: Job) -> Outlook | None:
         """Return when a job with a due date ends and what it costs; None for other jobs."""

@@ -16,8 +16,8 @@ the planned starts. The service uses `fifo.conservative`, where planned starts r
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import cast
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, cast
 
 from wattfold.coordinator.core.model.job_units import count_text
 from wattfold.coordinator.core.power.charge import held_uw, node_uw
@@ -29,6 +29,7 @@ from wattfold.coordinator.policies.backfill.easy_search import (
     STARTS_MAX,
     EasySearch,
     EasySettings,
+    SearchCache,
     never,
 )
 from wattfold.coordinator.policies.backfill.reservations import ConservativeQueue
@@ -60,6 +61,8 @@ class EasyScheduler(NamedScheduler):
 
     each_event = True
     solver_ns: Sequence[int] = ()
+    new_cache: Callable[[], SearchCache] = SearchCache
+    """Constructor of the cache that searches of the same site share."""
 
     def __init__(
         self,
@@ -94,6 +97,7 @@ class EasyScheduler(NamedScheduler):
         self._cap_uw = 0
         self._level_uw = 0
         self._search: EasySearch | None = None
+        self._known = self.new_cache()
         self._told_all = False
         self._first = -1
         self._starts: dict[int, int] = {}
@@ -119,6 +123,8 @@ class EasyScheduler(NamedScheduler):
     def site(self, site: Site) -> None:
         """Set nodes and power from now on."""
         before, self._site = self._site, site
+        if site != before or site.nodes != before.nodes:
+            self._known = self.new_cache()
         queue, self._queue = self._queue, None
         if queue is None or site.kind is not before.kind:
             return
@@ -203,10 +209,11 @@ class EasyScheduler(NamedScheduler):
 
     def _searched(self, now_ns: int) -> Sequence[Decision]:
         """Decide by examining every node."""
-        jobs = cast("NamedJobs", self._jobs)
-        waits = [job for job in self._asks if job not in self._running]
-        self._search = EasySearch(
-            jobs=jobs,
+        if self._known.full:
+            self._known = self.new_cache()
+        waits = sorted(self._asks.keys() - self._running)
+        self._search = self._round(
+            jobs=cast("NamedJobs", self._jobs),
             site=self._site,
             running=sorted(self._running),
             waiting=sorted(waits, key=self._place),
@@ -214,11 +221,16 @@ class EasyScheduler(NamedScheduler):
                 size=self.size, cap_uw=self.cap_uw, backfill=self.method == "easy"
             ),
             now_ns=now_ns,
+            known=self._known,
         )
         decisions = self._search.decide()
         self._running.update(job for job, _, _ in decisions)
         self._told_all = False
         return decisions
+
+    def _round(self, **inputs: Any) -> EasySearch:
+        """Return the search of one round, for the inputs of `EasySearch`."""
+        return EasySearch(**inputs)
 
     def _held(self, job: int) -> Held | None:
         """Return the resources of a job, as far as this decision needs them."""
@@ -239,7 +251,9 @@ class EasyScheduler(NamedScheduler):
             return None
         self._cap_uw = kind.most_uw if self.cap_uw is None else self.cap_uw
         helds = {job: self._held(job) for job in sorted(self._running)}
-        levels_uw = {held_uw(kind, held.cap_uw) for held in helds.values() if held}
+        # A pool without named nodes lowers caps below the level only while its budget is lower.
+        scaled = not self._site.nodes
+        levels_uw = {held_uw(kind, held.cap_uw) for held in helds.values() if held and not scaled}
         waits = sorted((job for job in self._asks if job not in helds), key=self._place)
         levels_uw.update(held_uw(kind, self._asks[job].cap_uw or self._cap_uw) for job in waits)
         here = all(held and held.here for held in helds.values())

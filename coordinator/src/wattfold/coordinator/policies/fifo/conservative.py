@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import cast
+from typing import Any, cast
 
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import NodeId
@@ -31,7 +31,7 @@ from wattfold.coordinator.policies.backfill.conservative_search import (
     ConservativeSearch,
 )
 from wattfold.coordinator.policies.backfill.easy import NOWHERE, EasyScheduler, Queue
-from wattfold.coordinator.policies.backfill.easy_search import EasySettings, never
+from wattfold.coordinator.policies.backfill.easy_search import never
 from wattfold.coordinator.policies.backfill.promises import LAG_NS, PromiseQueue
 from wattfold.coordinator.policies.driver.in_turn import InTurn
 from wattfold.coordinator.policies.driver.rounds import planned
@@ -70,8 +70,10 @@ class ConservativeScheduler(EasyScheduler):
 
     def site(self, site: Site) -> None:
         """Set nodes and power from now on."""
-        self._named = site = _with_away(site)
-        super().site(_countable(site))
+        before, self._named = self._named, _with_away(site)
+        super().site(_countable(self._named))
+        if self._named != before or self._named.nodes != before.nodes:
+            self._known = self.new_cache()
         if isinstance(self._queue, PromiseQueue):
             self._queue.leaving = self._leaving()
 
@@ -148,25 +150,14 @@ class ConservativeScheduler(EasyScheduler):
         promise = self._promises.get(job)
         return promise.start_ns if promise is not None else None
 
-    def _searched(self, now_ns: int) -> Sequence[Decision]:
-        """Decide by examining every node."""
-        waits = [job for job in self._asks if job not in self._running]
+    def _round(self, **inputs: Any) -> ConservativeSearch:
         self._kept = ConservativeSearch(
             promised=self._promises,
             most=self._most,
             lag_ns=self._lag_ns,
-            jobs=cast("NamedJobs", self._jobs),
-            site=self._named,
-            running=sorted(self._running),
-            waiting=sorted(waits, key=self._place),
-            settings=EasySettings(size=self.size, cap_uw=self.cap_uw, backfill=True),
-            now_ns=now_ns,
+            **inputs | {"site": self._named},
         )
-        self._search = self._kept
-        decisions = self._kept.decide()
-        self._running.update(job for job, _, _ in decisions)
-        self._told_all = False
-        return decisions
+        return self._kept
 
     def _empty(self) -> Queue:
         return PromiseQueue(

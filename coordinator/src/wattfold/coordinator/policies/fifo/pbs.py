@@ -19,23 +19,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import cast
+from typing import Any, cast
 
 from wattfold.contract.ids import NodeId
 from wattfold.contract.units import NS_PER_S
 from wattfold.coordinator.core.model.plan import JobView, Plan, Policy, Snapshot
 from wattfold.coordinator.policies.backfill.easy import EasyScheduler, Queue
-from wattfold.coordinator.policies.backfill.easy_search import EasySettings
 from wattfold.coordinator.policies.backfill.pbs_search import PbsKnown, PbsSearch
 from wattfold.coordinator.policies.driver.in_turn import InTurn
 from wattfold.coordinator.policies.driver.rounds import planned
-from wattfold.coordinator.policies.port import (
-    Decision,
-    NamedJobs,
-    NamedScheduler,
-    Scheduled,
-    Site,
-)
+from wattfold.coordinator.policies.port import NamedJobs, NamedScheduler, Scheduled
 from wattfold.coordinator.policies.resources.estimates import DEFAULT_TIME_S
 from wattfold.coordinator.solvers.lists.orders import FIFO_DEPTH, WALLTIME_DEPTH
 
@@ -46,19 +39,14 @@ DEPTHS = {"fifo": FIFO_DEPTH, "walltime": WALLTIME_DEPTH}
 class PbsScheduler(EasyScheduler):
     """A scheduler of this policy; it examines every node in each round."""
 
+    new_cache = PbsKnown
+
     def __init__(self, settings: Pbs, search: type[PbsSearch] = PbsSearch) -> None:
         super().__init__(size=settings.size, kills_at_limit=False)
         self._settings, self._searching = settings, search
         # In order of submission, narrow jobs do not overtake a wide job forever.
         self.patience = settings.patience if settings.order == "walltime" else 0.0
         self._kept: PbsSearch | None = None
-        self._known = PbsKnown()
-
-    def site(self, site: Site) -> None:
-        """Set nodes and power from now on."""
-        if site != self._site or site.nodes != self._site.nodes:
-            self._known = PbsKnown()
-        super().site(site)
 
     @property
     def name(self) -> str:
@@ -81,26 +69,14 @@ class PbsScheduler(EasyScheduler):
         priority, submitted_ns, _ = place
         return priority, walltime_ns(view), submitted_ns
 
-    def _searched(self, now_ns: int) -> Sequence[Decision]:
+    def _round(self, **inputs: Any) -> PbsSearch:
         settings = self._settings
-        waits = [job for job in self._asks if job not in self._running]
-        if self._known.full:
-            self._known = PbsKnown()
-        self._kept = self._search = self._searching(
+        self._kept = self._searching(
             depth=settings.depth or DEPTHS[settings.order],
             looks_on=settings.reading == "reserve",
-            known=self._known,
-            jobs=cast("NamedJobs", self._jobs),
-            site=self._site,
-            running=sorted(self._running),
-            waiting=sorted(waits, key=lambda job: (self._place(job), job)),
-            settings=EasySettings(size=self.size, cap_uw=None, backfill=True),
-            now_ns=now_ns,
+            **inputs,
         )
-        decisions = self._kept.decide()
-        self._running.update(job for job, _, _ in decisions)
-        self._told_all = False
-        return decisions
+        return self._kept
 
 
 def walltime_ns(view: JobView) -> int:

@@ -3,6 +3,16 @@
 The module takes the options of every job (`parm.options`), weighs the jobs (Eq. 8), builds the
 problem and calls the solvers in turn. It knows no node names, cores, messages or clocks. Callers
 convert their state into options and the answer into their own terms.
+
+Resize costs as part of the decision go beyond the paper. PARM chooses as if a resize were free and
+charges its cost afterwards (Eq. 20, 21, for every resized job). So jobs may oscillate between two
+choices of nearly equal value. With a price, an option of another size than the current size loses
+the share of its remaining time that the stall takes:
+
+    s' = s * remaining / (remaining + stall),   remaining = (1 - done) * t[j, n, p]
+
+The stall is the stall of this job alone, doubled as in the paper. In fact a decision stalls all its
+resized jobs as long as the slowest of them, but this cannot be expressed for a single option.
 """
 
 from __future__ import annotations
@@ -12,10 +22,11 @@ from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from wattfold.contract.units import NS_PER_S
-from wattfold.coordinator.policies.parm.options import Bools, Columns, JobOptions
+from wattfold.coordinator.models.resize_cost import Resize, charge_s
+from wattfold.coordinator.policies.parm.options import Bools, Columns, Floats, Ints, JobOptions
 from wattfold.coordinator.solvers.allocator import greedy, lagrangian
 from wattfold.coordinator.solvers.allocator.lagrangian import LagrangianOptions
 from wattfold.coordinator.solvers.allocator.problem import (
@@ -25,9 +36,6 @@ from wattfold.coordinator.solvers.allocator.problem import (
     Solution,
 )
 from wattfold.coordinator.solvers.deadline import Deadline
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 SOLVERS = ("lagrangian", "glpk", "highs", "greedy")
 """Names of solvers in configurations; the first is the default, GLPK is the reference."""
@@ -263,3 +271,35 @@ def _kind_rows(units_by_kind: Iterable[int], offers: OptionTable) -> Iterable[Ca
     for index, limit in enumerate(units_by_kind):
         used = np.flatnonzero(taken[:, index])
         yield CapacityRow(option_indices=used, coefficients=taken[used, index], limit=max(limit, 0))
+
+
+KEPT_MIN = 1e-6
+"""Minimum share of its speedup that an option keeps, so values stay above zero near its end."""
+
+
+def stalls_s(sizes: Ints, size_now: int, data_mb: float, link_mb_per_s: float) -> Floats:
+    """Return the seconds that a job loses by changing to each size (in nodes); 0 for its own."""
+    different, where = np.unique(sizes, return_inverse=True)
+    lost = [
+        charge_s(
+            [
+                Resize(
+                    data_mb=data_mb,
+                    nodes_from=size_now,
+                    nodes_to=size,
+                    link_mb_per_s=link_mb_per_s,
+                )
+            ]
+        )
+        for size in different.tolist()
+    ]
+    result: Floats = np.asarray(lost, dtype=np.float64)[where]
+    return result
+
+
+def stalled(options: JobOptions, stall_s: Floats, done: float) -> JobOptions:
+    """Return the options with speedups reduced by their stalls; ``done`` is a share, 0..1."""
+    remaining_s = (1.0 - done) * options.total_s
+    together_s = np.maximum(remaining_s + stall_s, np.finfo(np.float64).tiny)
+    kept = np.where(stall_s > 0, np.maximum(remaining_s / together_s, KEPT_MIN), 1.0)
+    return replace(options, speedup=options.speedup * kept)

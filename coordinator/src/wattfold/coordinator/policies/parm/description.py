@@ -16,9 +16,8 @@ from wattfold.coordinator.policies.description import (
 
 
 def _made(variant: str, values: Values) -> Policy:
-    from wattfold.coordinator.policies.parm.dram import DramChoice
     from wattfold.coordinator.policies.parm.policy import Parm
-    from wattfold.coordinator.policies.parm.settings import ParmVersion
+    from wattfold.coordinator.policies.parm.settings import DramChoice, ParmVersion
 
     return Parm(
         variant=ParmVersion(variant),

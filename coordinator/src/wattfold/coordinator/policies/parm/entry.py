@@ -11,7 +11,6 @@ from wattfold.coordinator.core.model.node import NodeKind
 from wattfold.coordinator.core.power.charge import held_uw
 from wattfold.coordinator.models.gpu_curve import GpuCurve
 from wattfold.coordinator.models.pass_model import PassProfile
-from wattfold.coordinator.policies.parm.dram import DramOffers
 from wattfold.coordinator.policies.parm.menu import NodeAlternative, NodeSummary, Offer
 from wattfold.coordinator.policies.parm.options import (
     Alternative,
@@ -23,7 +22,7 @@ from wattfold.coordinator.policies.parm.options import (
     spaced_caps,
     spaced_sizes,
 )
-from wattfold.coordinator.policies.parm.settings import ParmSettings, ParmVersion
+from wattfold.coordinator.policies.parm.settings import DramOffers, ParmSettings, ParmVersion
 from wattfold.coordinator.policies.port import SizeRequest
 from wattfold.coordinator.policies.resources.gpu_levels import GpuLevels, spaced_levels_uw
 

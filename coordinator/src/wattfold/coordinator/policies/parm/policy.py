@@ -8,59 +8,24 @@ PARM does not preempt or migrate running jobs.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from wattfold.coordinator.core.model.plan import JobView, Plan, Policy, Snapshot
 from wattfold.coordinator.policies.driver.in_turn import InTurn
 from wattfold.coordinator.policies.driver.rounds import Rounds, lock_from_ns, planned
 from wattfold.coordinator.policies.parm import choice as parm_choice
-from wattfold.coordinator.policies.parm.options import JobOptions
 from wattfold.coordinator.policies.parm.scheduler import ParmScheduler
 from wattfold.coordinator.policies.parm.settings import ParmSettings, ParmVersion
+from wattfold.coordinator.policies.parm.statements import (
+    SizeOption,
+    WeightedOptions,
+    alternatives,
+    cheapest,
+)
 from wattfold.coordinator.policies.port import NamedScheduler, Scheduled
 
 __all__ = ["Parm", "ParmVersion", "SizeOption", "WeightedOptions"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SizeOption:
-    """A way to run a job: size, cap level, cost and value."""
-
-    size: int
-    cap_uw: int
-    units: int
-    power_uw: int
-    speedup: float
-    total_s: float
-    dram_cap_uw: int = 0
-    gpu_uw: int = 0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class WeightedOptions:
-    """The options of one job and its weight (Eq. 8)."""
-
-    view: JobView
-    table: JobOptions
-    weight: float
-
-    @property
-    def options(self) -> tuple[SizeOption, ...]:
-        """All options as single objects, for users."""
-        table = self.table
-        layout = table.layout
-        columns = {
-            "size": layout.size,
-            "cap_uw": layout.cap_uw,
-            "units": layout.units,
-            "power_uw": layout.power_uw,
-            "speedup": table.speedup,
-            "total_s": table.total_s,
-            "dram_cap_uw": layout.dram_cap_uw,
-            "gpu_uw": layout.gpu_uw,
-        }
-        rows = zip(*(column.tolist() for column in columns.values()), strict=True)
-        return tuple(SizeOption(**dict(zip(columns, row, strict=True))) for row in rows)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,3 +72,26 @@ class Parm(ParmSettings, Scheduled):
         """Return the time until which the last resize forbids another; 0 = it does not."""
         from_ns = lock_from_ns(view)
         return from_ns + self.resize_interval_ns if from_ns >= 0 else 0
+
+    def waiting_statements(self, seen: Snapshot, view: JobView) -> Sequence[str]:
+        """Return the cheapest option of a waiting job, and its weight."""
+        menu = self._menu(seen, view)
+        return cheapest(menu, view) if menu else ()
+
+    def running_statements(self, seen: Snapshot, view: JobView) -> Sequence[str]:
+        """Return the neighbours of the choice of a running job, and how long its size is fixed."""
+        menu = self._menu(seen, view)
+        if menu is None:
+            return ()
+        lines, until_ns = alternatives(menu, view), self.locked_until_ns(view)
+        if until_ns > seen.now_ns:
+            lines.append(
+                f"It keeps its size for {(until_ns - seen.now_ns) / 1e9:.0f} s more; it "
+                f"was resized {(seen.now_ns - view.resized_ns) / 1e9:.0f} s ago.",
+            )
+        return lines
+
+    def _menu(self, seen: Snapshot, view: JobView) -> WeightedOptions | None:
+        beside = (v for v in seen.jobs if v.current is not None and v is not view)
+        menus = self.menus(replace(seen, jobs=(*beside, view)), seen.now_ns)
+        return next((menu for menu in menus if menu.view.job_id == view.job_id), None)

@@ -46,14 +46,14 @@ from wattfold.coordinator.policies.parm.choice import (
     OptionTable,
     Shared,
     Solving,
+    stalled,
+    stalls_s,
 )
-from wattfold.coordinator.policies.parm.dram import DramOffers
 from wattfold.coordinator.policies.parm.entry import ParmJob
 from wattfold.coordinator.policies.parm.menu import NodeSummary, Offer
 from wattfold.coordinator.policies.parm.options import JobOptions, OptionShape
 from wattfold.coordinator.policies.parm.queue import ParmQueue, ages_of
-from wattfold.coordinator.policies.parm.settings import ParmSettings, ParmVersion
-from wattfold.coordinator.policies.parm.stall import stalled, stalls_s
+from wattfold.coordinator.policies.parm.settings import DramOffers, ParmSettings, ParmVersion
 from wattfold.coordinator.policies.port import (
     ChoosingScheduler,
     Decision,

@@ -1,12 +1,13 @@
 """Explanations for users why a job waits, or why it has its size and cap, with values and units.
 
 They are computed from the snapshot for the next round with the policy's own options, so they
-describe the current state, not the state at the last plan.
+describe the current state, not the state at the last plan. A policy adds its own statements
+(`port.ExplainingPolicy`), so this module names no family.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from wattfold.contract.ids import JobId
 from wattfold.contract.units import span_text
@@ -17,17 +18,10 @@ from wattfold.coordinator.core.model.levels import Levels
 from wattfold.coordinator.core.model.node import NodeKind
 from wattfold.coordinator.core.model.plan import NOBODY, JobView, Policy, Snapshot
 from wattfold.coordinator.core.power.charge import gpu_cap_uw, gpu_zones, gpus_uw
-from wattfold.coordinator.models.amdahl import half_speed
 from wattfold.coordinator.policies.driver.shortage import free_room, shortage
-from wattfold.coordinator.policies.parm.policy import Parm, SizeOption, WeightedOptions
+from wattfold.coordinator.policies.port import ExplainingPolicy
 from wattfold.coordinator.policies.resources.estimates import estimate
 from wattfold.coordinator.policies.resources.room import Room
-from wattfold.coordinator.policies.resources.serial_part import serial_of_ppm
-from wattfold.coordinator.policies.slowdown_driven.lendings import lendings
-from wattfold.coordinator.policies.slowdown_driven.policy import SlowdownDriven
-
-_GREATEST_UW = 1 << 62
-"""Replaces the level of GPUs without a level in comparisons."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,14 +61,6 @@ def _kind(snapshot: Snapshot, view: JobView) -> NodeKind:
     return under[0] if under else snapshot.nodes[0].spec.kind
 
 
-def _menu(snapshot: Snapshot, view: JobView, policy: Policy) -> WeightedOptions | None:
-    if not isinstance(policy, Parm):
-        return None
-    beside = (v for v in snapshot.jobs if v.current is not None and v is not view)
-    menus = policy.menus(replace(snapshot, jobs=(*beside, view)), snapshot.now_ns)
-    return next((menu for menu in menus if menu.view.job_id == view.job_id), None)
-
-
 def _waiting(
     snapshot: Snapshot, view: JobView, policy: Policy, reason: str, first: JobId
 ) -> JobExplanation:
@@ -91,14 +77,8 @@ def _waiting(
         f"{snapshot.budget_uw / 1e6:.1f} W.",
     ]
     lines += _queue_wait(view, snapshot.now_ns)
-    menu = _menu(snapshot, view, policy)
-    if menu and menu.options:
-        cheapest = min(menu.options, key=lambda o: (o.power_uw, o.units))
-        lines.append(
-            f"Its cheapest option is {_what(view, cheapest)}: {cheapest.power_uw / 1e6:.1f} W "
-            f"above idle, done in {cheapest.total_s:.0f} s.",
-        )
-        lines.append(f"Weight {menu.weight:.3g} (Eq. 8); it grows while the job waits.")
+    if isinstance(policy, ExplainingPolicy):
+        lines += policy.waiting_statements(snapshot, view)
     lines.append(f"Run time from: {estimate(view, _kind(snapshot, view)).source}.")
     lines += _kept_from(snapshot, view)
     lines += _next_ends(snapshot)
@@ -211,17 +191,8 @@ def _running(snapshot: Snapshot, view: JobView, policy: Policy) -> JobExplanatio
         "above idle are not assigned to jobs.",
     ]
     lines += _core_request(view)
-    lines += _lendings(snapshot, view, policy)
-    lines += _on_fewer_cores(view, policy)
-    menu = _menu(snapshot, view, policy)
-    if menu and isinstance(policy, Parm):
-        lines += _alternatives(menu, view)
-        until_ns = policy.locked_until_ns(view)
-        if until_ns > snapshot.now_ns:
-            lines.append(
-                f"It keeps its size for {(until_ns - snapshot.now_ns) / 1e9:.0f} s more; it "
-                f"was resized {(snapshot.now_ns - view.resized_ns) / 1e9:.0f} s ago.",
-            )
+    if isinstance(policy, ExplainingPolicy):
+        lines += policy.running_statements(snapshot, view)
     at = _caps_text(current.cap_uw, current.levels)
     summary = f"Runs on {_amount(current.size, view)} at {at}."
     return JobExplanation(summary=summary, lines=tuple(lines))
@@ -286,95 +257,6 @@ def _core_request(view: JobView) -> list[str]:
         ]
     sizes = f"{spec.min_size}-{spec.size_max}"
     return [f"{asked}; it gets at most {_amount(view.max_size, view)} (range {sizes})."]
-
-
-def _lendings(snapshot: Snapshot, view: JobView, policy: Policy) -> list[str]:
-    """Return the cores that the job lends and borrows."""
-    if not isinstance(policy, SlowdownDriven):
-        return []
-    lines = []
-    for one in lendings(snapshot, policy):
-        left = span_text((one.until_ns - snapshot.now_ns) / 1e9)
-        cores = count_text(one.cores, SizeUnit.CORES)
-        speed = f"predicted slowdown {one.slowdown:.2f}, limit {one.limit:.2f}"
-        if one.lender == view.job_id:
-            lines.append(
-                f"It lends {cores} of {one.node_id} to job {one.guest} until that job ends, in "
-                f"about {left} ({speed})."
-            )
-        elif one.guest == view.job_id:
-            lines.append(
-                f"Job {one.lender} lends it {cores} of {one.node_id} until it ends, in about "
-                f"{left} (job {one.lender}: {speed})."
-            )
-    return lines
-
-
-def _on_fewer_cores(view: JobView, policy: Policy) -> list[str]:
-    """Return the speed of a job that lends cores, if it is known and the policy uses it."""
-    if not isinstance(policy, SlowdownDriven) or not view.spec.lends:
-        return []
-    known = serial_of_ppm(view, view.max_size)
-    if known is None:
-        return ["Its speed on fewer cores is unknown and assumed to be proportional."]
-    source = "measured" if view.serial_ppm >= 0 else f"profile of {view.spec.app}"
-    return [f"On half of its cores it runs at {half_speed(known):.0%} of its speed ({source})."]
-
-
-def _alternatives(menu: WeightedOptions, view: JobView) -> list[str]:
-    """Return costs and gains of the neighbours of the current choice."""
-    current = view.current
-    assert current is not None
-    here = [o for o in menu.options if o.size == current.size]
-    at = min(here, key=lambda o: _apart_uw(o, current), default=None)
-    if at is None:
-        return []
-    lines = [
-        f"Speedup {at.speedup:.2f} over its minimum size and cap, for {at.power_uw / 1e6:.1f} W.",
-    ]
-    for option in _neighbours(menu.options, at):
-        gain = option.speedup / at.speedup - 1
-        cost_w = (option.power_uw - at.power_uw) / 1e6
-        lines.append(f"With {_what(view, option)}: {gain:+.0%} speed for {cost_w:+.1f} W.")
-    if len({o.size for o in menu.options}) == 1:
-        lines.append(f"Its size is fixed at {_amount(at.size, view)} now.")
-    return lines
-
-
-def _apart_uw(option: SizeOption, current: Assignment) -> tuple[int, int, int]:
-    """Return the distance of an option from the resources of a job."""
-    return (
-        abs(option.cap_uw - current.cap_uw),
-        abs(option.dram_cap_uw - current.levels.dram_uw),
-        abs((option.gpu_uw or _GREATEST_UW) - (current.levels.gpu_uw or _GREATEST_UW)),
-    )
-
-
-def _neighbours(options: tuple[SizeOption, ...], at: SizeOption) -> list[SizeOption]:
-    """Return the adjacent options in size, cap, DRAM cap and GPU level, the rest unchanged."""
-    axes = ("cap_uw", "size", "dram_cap_uw", "gpu_uw")
-
-    def along(axis: str) -> list[SizeOption]:
-        fixed = [name for name in axes if name != axis]
-        same = (o for o in options if all(getattr(o, n) == getattr(at, n) for n in fixed))
-        # GPUs without a level have their maximum.
-        least = _GREATEST_UW if axis == "gpu_uw" else 0
-        return sorted(same, key=lambda o: int(getattr(o, axis)) or least)
-
-    out: list[SizeOption] = []
-    for series in map(along, axes):
-        index = series.index(at)
-        out += series[max(index - 1, 0) : index] + series[index + 1 : index + 2]
-    return out
-
-
-def _what(view: JobView, option: SizeOption) -> str:
-    beside = f", DRAM at {option.dram_cap_uw / 1e6:.1f} W" if option.dram_cap_uw else ""
-    if option.gpu_uw:
-        beside += f", each GPU at {option.gpu_uw / 1e6:.1f} W"
-    elif view.current is not None and view.current.levels.gpu_uw:
-        beside += ", its GPUs at their maximum"
-    return f"{_amount(option.size, view)} at {option.cap_uw / 1e6:.1f} W{beside}"
 
 
 def _amount(size: int, view: JobView) -> str:

@@ -6,12 +6,17 @@ fewer cores on a node than requested lends to the jobs that started there later.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from wattfold.contract.ids import JobId, NodeId
-from wattfold.coordinator.core.model.plan import Snapshot
+from wattfold.contract.units import span_text
+from wattfold.coordinator.core.model.job import SizeUnit
+from wattfold.coordinator.core.model.job_units import count_text
+from wattfold.coordinator.core.model.plan import JobView, Snapshot
+from wattfold.coordinator.models.amdahl import half_speed
 from wattfold.coordinator.policies.driver.rounds import site_of
-from wattfold.coordinator.policies.slowdown_driven.policy import SlowdownDriven
+from wattfold.coordinator.policies.resources.serial_part import serial_of_ppm
 from wattfold.coordinator.policies.slowdown_driven.runs import FreeResources
 
 
@@ -28,16 +33,21 @@ class Lending:
     limit: float
 
 
-def lendings(seen: Snapshot, policy: SlowdownDriven) -> list[Lending]:
-    """Return all current loans of running jobs, by lender and node."""
+def lendings(
+    seen: Snapshot, guests: int, max_slowdown: float, *, dynamic: bool = False
+) -> list[Lending]:
+    """Return all current loans of running jobs, by lender and node.
+
+    The other arguments are settings of the policy, with its names.
+    """
     running = [view for view in seen.jobs if view.current is not None]
     if not seen.nodes or not running:
         return []
-    ground = FreeResources(site_of(seen), seen.now_ns, policy.guests)
+    ground = FreeResources(site_of(seen), seen.now_ns, guests)
     # Unchanged: no cores are returned, and no cap is raised.
     ground.adopt(list(enumerate(running)), among=())
-    limit = policy.max_slowdown
-    if policy.dynamic:
+    limit = max_slowdown
+    if dynamic:
         limit = sum(run.slowdown for run in ground.runs.values()) / len(ground.runs)
     return [
         Lending(
@@ -57,3 +67,34 @@ def lendings(seen: Snapshot, policy: SlowdownDriven) -> list[Lending]:
         for part in guest.given.shares
         if part.node_id == share.node_id
     ]
+
+
+def loan_statements(loans: Iterable[Lending], view: JobView, now_ns: int) -> list[str]:
+    """Return the cores that a job lends and borrows, as sentences."""
+    lines = []
+    for loan in loans:
+        left = span_text((loan.until_ns - now_ns) / 1e9)
+        cores = count_text(loan.cores, SizeUnit.CORES)
+        speed = f"predicted slowdown {loan.slowdown:.2f}, limit {loan.limit:.2f}"
+        if loan.lender == view.job_id:
+            lines.append(
+                f"It lends {cores} of {loan.node_id} to job {loan.guest} until that job ends, in "
+                f"about {left} ({speed})."
+            )
+        elif loan.guest == view.job_id:
+            lines.append(
+                f"Job {loan.lender} lends it {cores} of {loan.node_id} until it ends, in about "
+                f"{left} (job {loan.lender}: {speed})."
+            )
+    return lines
+
+
+def speed_statements(view: JobView) -> list[str]:
+    """Return the speed of a job that may lend cores on half of them, if it is known."""
+    if not view.spec.lends:
+        return []
+    known = serial_of_ppm(view, view.max_size)
+    if known is None:
+        return ["Its speed on fewer cores is unknown and assumed to be proportional."]
+    source = "measured" if view.serial_ppm >= 0 else f"profile of {view.spec.app}"
+    return [f"On half of its cores it runs at {half_speed(known):.0%} of its speed ({source})."]

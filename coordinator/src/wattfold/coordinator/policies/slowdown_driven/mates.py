@@ -35,9 +35,12 @@ from wattfold.coordinator.policies.slowdown_driven.choice import (
     select_on_node,
     takes_on,
 )
-from wattfold.coordinator.policies.slowdown_driven.rules import lent_at_most
+from wattfold.coordinator.policies.slowdown_driven.rules import (
+    lent_at_most,
+    worth_of,
+    worth_on_node,
+)
 from wattfold.coordinator.policies.slowdown_driven.runs import FreeResources, Run
-from wattfold.coordinator.policies.slowdown_driven.worth import worth_of, worth_on_node
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,7 +102,7 @@ class Mates:
         return self._curved
 
     def worth(self, search: MateSearch, pick: MateChoice) -> Callable[[int, float], float]:
-        """Return the value of sharing (`slowdown_driven.worth`).
+        """Return the value of sharing (`slowdown_driven.rules`).
 
         It is a function of the time by which the job ends sooner, and of the weight of energy.
         """

@@ -45,9 +45,17 @@ from wattfold.coordinator.policies.port import (
     Site,
 )
 from wattfold.coordinator.policies.slowdown_driven.choice import MateEnd, MateLimits
-from wattfold.coordinator.policies.slowdown_driven.head import Shape
+from wattfold.coordinator.policies.slowdown_driven.lendings import (
+    Lending,
+    lendings,
+    loan_statements,
+    speed_statements,
+)
 from wattfold.coordinator.policies.slowdown_driven.round import Round
 from wattfold.coordinator.policies.slowdown_driven.rules import PowerSharing, SharingRules
+from wattfold.coordinator.policies.slowdown_driven.unshared_start import Shape
+
+__all__ = ["NAME", "Lending", "SlowdownDriven", "SlowdownRounds"]
 
 NAME = "slowdown-driven"
 
@@ -125,6 +133,19 @@ class SlowdownDriven(Scheduled):
         """Keep running jobs, return lent cores, and start jobs in full or next to mates."""
         del deadline_s
         return planned(self, snapshot, now_ns)
+
+    def lendings(self, seen: Snapshot) -> list[Lending]:
+        """Return all current loans of running jobs, by lender and node."""
+        return lendings(seen, self.guests, self.max_slowdown, dynamic=self.dynamic)
+
+    def waiting_statements(self, seen: Snapshot, view: JobView) -> Sequence[str]:  # noqa: ARG002
+        """Return nothing: the reason of a waiting job says everything."""
+        return ()
+
+    def running_statements(self, seen: Snapshot, view: JobView) -> Sequence[str]:
+        """Return the loans of a running job, and its speed on fewer cores."""
+        loans = loan_statements(self.lendings(seen), view, seen.now_ns)
+        return (*loans, *speed_statements(view))
 
 
 class SlowdownRounds(AssigningScheduler):

@@ -32,8 +32,8 @@ from wattfold.coordinator.policies.slowdown_driven.rules import (
     NodeSharing,
     PowerSharing,
     SharingRules,
+    worth_of,
 )
-from wattfold.coordinator.policies.slowdown_driven.worth import worth_of
 
 
 class SlowdownQueue(CountedRuns):

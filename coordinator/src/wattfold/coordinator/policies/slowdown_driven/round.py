@@ -30,19 +30,19 @@ from wattfold.coordinator.policies.resources.requests import yielding
 from wattfold.coordinator.policies.resources.room import Room
 from wattfold.coordinator.policies.resources.serial_part import serial_of_ppm, useful_uw
 from wattfold.coordinator.policies.slowdown_driven.choice import Guest, MateChoice, NodePick, always
-from wattfold.coordinator.policies.slowdown_driven.head import (
-    CoresAtLevels,
-    Head,
-    Shape,
-    WaitingJob,
-    fits_beside,
-    held,
-)
 from wattfold.coordinator.policies.slowdown_driven.levels import common_level_uw, pace_ppm
 from wattfold.coordinator.policies.slowdown_driven.mates import MateCriteria, Mates, MateSearch
 from wattfold.coordinator.policies.slowdown_driven.rules import PowerSharing, SharingRules
 from wattfold.coordinator.policies.slowdown_driven.runs import FreeResources, Run
-from wattfold.coordinator.policies.slowdown_driven.unshared_start import UnsharedStart
+from wattfold.coordinator.policies.slowdown_driven.unshared_start import (
+    CoresAtLevels,
+    Head,
+    Shape,
+    UnsharedStart,
+    WaitingJob,
+    fits_beside,
+    held,
+)
 
 TRIED = 8
 """Number of nodes tried for a job on cores, the best first.

@@ -1,13 +1,37 @@
-"""Settings of slowdown-driven malleable backfill, and the sharing properties of jobs."""
+"""Settings of slowdown-driven malleable backfill, how jobs share, and the value of sharing.
+
+The value decides for ``power = "weigh"``: saved energy against slowdown. A job on its own nodes
+draws P for R: the power above idle nodes, which it activates. Next to mates it draws less for
+longer. Its mates draw less meanwhile and run longer afterwards:
+
+    E = P g/C T + sum_i P_i (l_i - T g_i/C_i)
+
+T is its time on g of C cores, l_i the delay of mate i, and g_i the cores that the mate gives. If
+all jobs slow down in proportion to cores, E equals P R, so no energy is saved. E is less if jobs
+lose less than in proportion (`models.amdahl`): the same power does more work.
+
+The saved share of P R, times its value, must exceed the caused slowdown. This is the slowdown of
+the job, relative to its end without sharing, plus the slowdowns of its mates. (This rule is our
+own; the paper weighs neither.)
+"""
 
 from __future__ import annotations
 
 import enum
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from wattfold.coordinator.models.amdahl import best_lent
-from wattfold.coordinator.policies.slowdown_driven.choice import MateLimits
+from wattfold.coordinator.models.amdahl import best_lent, delay
+from wattfold.coordinator.policies.slowdown_driven.choice import (
+    Guest,
+    Lender,
+    MateChoice,
+    MateLimits,
+    NodeLender,
+    NodePick,
+    later,
+)
 
 
 class PowerSharing(enum.StrEnum):
@@ -74,3 +98,93 @@ def lent_at_most(factor: float, cores: int, serial_ppm: int | None) -> int:
     """
     most = int(factor * cores)
     return most if serial_ppm is None else min(most, best_lent(cores, serial_ppm))
+
+
+class Mate(NamedTuple):
+    """A mate while it lends. Times in one unit, power in one unit."""
+
+    power: int
+    """Power of its cores."""
+    asked: int
+    later: int
+    """Its delay."""
+    given: int
+    """Number of cores that it gives."""
+    cores: int
+    """Number of cores that it has before it gives."""
+
+
+class SharedStart(NamedTuple):
+    """A job next to mates."""
+
+    power: int
+    """Power of all its requested cores."""
+    asked: int
+    takes: int
+    has: int
+    """Total number of its cores."""
+    cores: int
+    """Total number of its requested cores."""
+
+
+def saved_share(job: SharedStart, mates: Iterable[Mate]) -> float:
+    """Return the share of energy that sharing saves, relative to a run on its own nodes.
+
+    It is 0 if the run on its own nodes needs no energy.
+    """
+    own = job.power * job.asked
+    shared = job.power * job.has * job.takes / job.cores
+    for mate in mates:
+        shared += mate.power * (mate.later - job.takes * mate.given / mate.cores)
+    return 1 - shared / own if own else 0.0
+
+
+def worth(job: SharedStart, mates: Iterable[Mate], sooner: int, weight: float) -> float:
+    """Return the gain of sharing, in slowdown; sharing is worth it above 0.
+
+    ``sooner``: how much earlier the job ends than without sharing; negative if it ends later.
+    """
+    mates = list(mates)
+    lost = sum(mate.later / (mate.asked or 1) for mate in mates) - sooner / (job.asked or 1)
+    return weight * saved_share(job, mates) - lost
+
+
+def worth_of(
+    pick: MateChoice, guest: Guest, lenders: Iterable[Lender], sooner: int, weight: float
+) -> float:
+    """Return `worth` of a job on the whole nodes of its mates, and free nodes."""
+    cores, given = guest.cores, pick.cores
+    job = SharedStart(
+        power=guest.power_uw * guest.nodes,
+        asked=guest.asked,
+        takes=pick.takes,
+        has=(guest.nodes - pick.free) * given + pick.free * cores,
+        cores=guest.nodes * cores,
+    )
+    mates = [
+        Mate(one.power_uw * one.nodes, one.asked, later(one, guest, given), given, cores - one.lent)
+        for one in lenders
+    ]
+    return worth(job, mates, sooner, weight)
+
+
+def worth_on_node(
+    pick: NodePick,
+    guest: Guest,
+    mates: Iterable[tuple[NodeLender, int]],
+    sooner: int,
+    weight: float,
+) -> float:
+    """Return `worth` of a job on cores of one node, by the cores that each mate gives."""
+    job = SharedStart(guest.power_uw, guest.asked, pick.takes, pick.cores, guest.cores)
+    lending = [
+        Mate(
+            one.power_uw,
+            one.asked,
+            delay(pick.takes, one.cores, given, one.serial_ppm, one.lent),
+            given,
+            one.cores - one.lent,
+        )
+        for one, given in mates
+    ]
+    return worth(job, lending, sooner, weight)

@@ -1,0 +1,68 @@
+"""Connections between the rooms of the policies. Every rule of `rooms.py` fails on a sample."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+from scripts.code_rules import rooms
+
+ROOT = Path(__file__).resolve().parents[2]
+P = rooms.POLICIES
+FOUND = {
+    f"{P}.port": "",
+    f"{P}.alpha": "",
+    f"{P}.alpha.policy": f"from {P}.port import Scheduler\nclass Queue:\n    pass",
+    f"{P}.alpha.inner": "",
+    f"{P}.alpha.description": "VARIANT = PolicyVariant(name='alpha-one', simulated_as='one')",
+    f"{P}.beta.policy": f"def f():\n    from {P}.alpha import inner",
+    "wattfold.coordinator.core.rules": "",
+    "wattfold.simulator.runs.build": f"from {P}.alpha.policy import Alpha",
+}
+COUNTS = {"arrows": 2, "rooms": 3}
+
+
+def findings(changes: dict[str, str], ceilings: dict[str, int] = COUNTS) -> list[str]:
+    texts = FOUND | changes
+    return [*rooms.findings({name: ast.parse(text) for name, text in texts.items()}, ceilings)]
+
+
+def test_the_sample_passes() -> None:
+    assert findings({}) == []
+
+
+@pytest.mark.parametrize(
+    ("module", "text", "report"),
+    [
+        (f"{P}.port", f"import {P}.alpha.inner", "arrows: 3, at most 2"),
+        (f"{P}.gamma", "", "rooms: 4, at most 3"),
+        ("wattfold.simulator.runs.build", f"from {P}.alpha import inner", "windows: 1, at most 0"),
+        ("wattfold.coordinator.core.rules", "if name == 'alpha-one': pass", "names: 1, at most 0"),
+        ("wattfold.coordinator.core.rules", "DEFAULT = 'one'", "names: 1, at most 0"),
+        (
+            "wattfold.coordinator.solvers.lists",
+            "class Queue:\n    pass",
+            f"class Queue stands in {P}.alpha.policy, wattfold.coordinator.solvers.lists",
+        ),
+    ],
+)
+def test_a_new_connection_is_refused(module: str, text: str, report: str) -> None:
+    (found,) = findings({module: text})
+    assert found.startswith(report)
+
+
+def test_a_large_family_is_refused() -> None:
+    more = {f"{P}.alpha.m{number}": "" for number in range(rooms.FILES_MAX)}
+    assert findings(more) == ["files of alpha: 13, at most 10; merge modules of one subject"]
+
+
+def test_ceilings_only_fall() -> None:
+    assert findings({}, COUNTS | {"windows": 1}) == [
+        "rooms.toml: windows is 0; lower or delete its ceiling of 1"
+    ]
+
+
+def test_the_code_as_it_is_passes(capsys: pytest.CaptureFixture[str]) -> None:
+    assert rooms.main([]) == 0, capsys.readouterr().out
+    assert "scripts/code_rules/rooms.py" in (ROOT / "scripts" / "check").read_text("utf-8")
