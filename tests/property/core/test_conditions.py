@@ -62,12 +62,12 @@ class AnyConditions(AnyEvents):
 
     def _is_hopeless(self, job: Job) -> bool:
         jobs = self.state.jobs
-        states = {one.job_id: dependency_state(jobs, one) for one in job.conditions.after}
+        states = {one.job_id: dependency_state(self.state, one) for one in job.conditions.after}
         behind = (job_id for job_id, one in states.items() if one is DependencyState.OPEN)
         return DependencyState.NEVER in states.values() or any(jobs[one].hopeless for one in behind)
 
     def _obstacle(self, job: Job) -> bool:
-        states = [dependency_state(self.state.jobs, one) for one in job.conditions.after]
+        states = [dependency_state(self.state, one) for one in job.conditions.after]
         early = job.conditions.begin_ns > self.stage.now_ns
         return early or any(state is not DependencyState.MET for state in states)
 

@@ -57,7 +57,16 @@ MEMBER = replace(EVE, in_group=True)
 OPERATORS = (ROOT, OWN, MEMBER)
 
 ANYBODY = {
-    *("Submit", "ListJobs", "ListNodes", "ListProfiles", "ListAudit", "ListQueues", "GetPower"),
+    *(
+        "Submit",
+        "SubmitMany",
+        "ListJobs",
+        "ListNodes",
+        "ListProfiles",
+        "ListAudit",
+        "ListQueues",
+        "GetPower",
+    ),
     "ListReservations",
 }
 ANYBODY |= {"Watch", "ListHistory", "GetReport"}

@@ -6,7 +6,8 @@ from unit.adapters.test_submissions import complaint
 
 
 def test_an_unknown_pattern_is_named_with_those_that_are_known() -> None:
-    assert "'o-%a' has the unknown pattern %a; use %j, %x, %u" in complaint(stdout_path="o-%a")
+    told = complaint(stdout_path="o-%z")
+    assert "'o-%z' has the unknown pattern %z; use %j, %A, %a, %x, %u" in told
 
 
 def test_a_percent_sign_alone_is_no_pattern() -> None:

@@ -289,7 +289,7 @@ def test_a_job_does_not_wait_for_itself_or_for_unknown_jobs() -> None:
     stage.submit("b", conditions=after("b", "nobody", success=False))
     assert stage.job("b").state is JobState.PENDING
     unknown = Dependency(job_id=JobId("nobody"), success=True)
-    assert dependency_state({}, unknown) is DependencyState.NEVER
+    assert dependency_state(stage.core.state, unknown) is DependencyState.NEVER
 
 
 def test_only_waiting_jobs_need_no_plan() -> None:

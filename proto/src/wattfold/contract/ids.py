@@ -16,6 +16,7 @@ ZoneName = NewType("ZoneName", str)
 
 JOB_NAME_MAX = 100
 
+_TASK = re.compile(r"([1-9]\d{0,11})_(0|[1-9]\d{0,8})", re.ASCII)
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}\Z")
 
 
@@ -27,3 +28,15 @@ def valid_name(text: str) -> bool:
 def valid_job_name(text: str) -> bool:
     """Whether a text may name a job: 1-100 printable characters of any script."""
     return 0 < len(text) <= JOB_NAME_MAX and text.isprintable()
+
+
+def task_of(job_id: str) -> tuple[JobId, int] | None:
+    """Return the array ID and the index of a task; None for other IDs."""
+    match = _TASK.fullmatch(job_id)
+    return (JobId(match[1]), int(match[2])) if match else None
+
+
+def array_of(job_id: str) -> JobId:
+    """Return the array ID of a task; empty for other IDs."""
+    found = task_of(job_id)
+    return found[0] if found else JobId("")

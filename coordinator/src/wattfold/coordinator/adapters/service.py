@@ -22,7 +22,7 @@ from wattfold.coordinator.adapters.clock import Clock
 from wattfold.coordinator.adapters.journal import replaying, unwritten
 from wattfold.coordinator.adapters.journal.audit_trail import AuditEntry, AuditFilter
 from wattfold.coordinator.adapters.journal.journal import Entry, Journal, JournalError
-from wattfold.coordinator.adapters.journal.launch_data import LaunchData, may_start
+from wattfold.coordinator.adapters.journal.launch_data import LaunchData, no_longer_needed
 from wattfold.coordinator.adapters.journal.replaying import Fault
 from wattfold.coordinator.adapters.log_throttle import LogThrottle
 from wattfold.coordinator.core.machine import CoordinatorCore
@@ -320,9 +320,7 @@ class Service:
 
     def _drop_launch_data(self) -> None:
         """Delete environments of jobs that will not start again, soon also from the log file."""
-        jobs, index = self.core.state.jobs, self.core.state.index
-        gone = [job_id for job_id in index.news if not may_start(jobs[job_id])]
-        gone += index.forgotten
+        gone = no_longer_needed(self.core.state)
         if gone:
             self._journal.drop_launch_data(gone)
             self._tidy_in(SCRUB_WITHIN_S)

@@ -26,6 +26,8 @@ from wattfold.coordinator.core.power.ledger import PowerLedger
 from wattfold.coordinator.core.reconcile import reconcile
 from wattfold.coordinator.core.rules import (
     admission,
+    array_events,
+    arrays,
     attempt_events,
     budget_events,
     calendar_events,
@@ -33,7 +35,6 @@ from wattfold.coordinator.core.rules import (
     emergency,
     job_ends,
     job_events,
-    modification_events,
     node_events,
     node_orders,
     preemption,
@@ -109,6 +110,7 @@ class CoordinatorCore:
             or isinstance(event, configuration.NodeRegistered)
         ):
             out += _HANDLERS[type(event)](state, event, now_ns)
+        arrays.fill(state, now_ns)
         out += emergency.enforce(state, now_ns)
         self.touched = index.touched
         out += reconcile(state, now_ns, cause)
@@ -220,6 +222,8 @@ def _restored(state: State, event: ev.JournalRestored, now_ns: int) -> list[act.
         node.lease_until_ns = 0
     state.epoch = max(state.epoch, event.epoch)
     state.submissions = max(state.submissions, event.submissions)
+    for array in state.arrays.values():
+        array.held = array.left > 0
     for job in list(state.index.open.values()):
         unheard = not any(rank.running or rank.end for rank in job.ranks.values())
         if unheard and job.state in (JobState.WAITING, JobState.PENDING, JobState.STARTING):
@@ -239,11 +243,13 @@ def _registered(state: State, event: configuration.NodeRegistered, now_ns: int) 
     if node is None:
         node = state.nodes[event.node_id] = Node(node_id=event.node_id, address=event.address)
         state.index.add_node(node)
+        state.index.nodes_changed(state.arrays)
     else:
         node.address, node.retired = event.address, False
         state.index.retired.pop(event.node_id, None)
     if node.features != event.features:
         node.features, state.plan_needed = event.features, "features changed"
+        state.index.nodes_changed(state.arrays)
     return []
 
 
@@ -443,14 +449,7 @@ _HANDLERS: dict[type, Handler] = {
     reports.CapsUnconfirmed: cap_events.caps_unconfirmed,
     reports.CapsNotHeld: cap_events.caps_not_held,
     ev.JobSubmitted: job_events.submitted,
-    ev.JobCancelRequested: job_events.cancel_requested,
-    ev.JobHeld: job_events.held,
-    ev.JobReleased: job_events.released,
-    ev.JobRequeueRequested: attempt_events.requeue_requested,
-    ev.JobSuspendRequested: attempt_events.suspend_requested,
-    ev.JobResumeRequested: attempt_events.resume_requested,
-    ev.JobModified: modification_events.modified,
-    ev.JobResizeRequested: attempt_events.resize_requested,
+    **array_events.HANDLERS,
     reports.SuspensionConfirmed: attempt_events.suspension_confirmed,
     reports.SuspensionFailed: attempt_events.suspension_failed,
     reports.TerminateFailed: job_events.terminate_failed,

@@ -39,6 +39,11 @@ class CoordinatorStub(object):
                 request_serializer=wattfold_dot_v1_dot_coordinator__pb2.SubmitRequest.SerializeToString,
                 response_deserializer=wattfold_dot_v1_dot_coordinator__pb2.SubmitResponse.FromString,
                 _registered_method=True)
+        self.SubmitMany = channel.unary_unary(
+                '/wattfold.v1.Coordinator/SubmitMany',
+                request_serializer=wattfold_dot_v1_dot_coordinator__pb2.SubmitManyRequest.SerializeToString,
+                response_deserializer=wattfold_dot_v1_dot_coordinator__pb2.SubmitManyResponse.FromString,
+                _registered_method=True)
         self.Cancel = channel.unary_unary(
                 '/wattfold.v1.Coordinator/Cancel',
                 request_serializer=wattfold_dot_v1_dot_coordinator__pb2.CancelRequest.SerializeToString,
@@ -226,6 +231,13 @@ class CoordinatorServicer(object):
 
     def Submit(self, request, context):
         """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def SubmitMany(self, request, context):
+        """Accept many jobs. Each of them is accepted or refused on its own.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
@@ -476,6 +488,11 @@ def add_CoordinatorServicer_to_server(servicer, server):
                     request_deserializer=wattfold_dot_v1_dot_coordinator__pb2.SubmitRequest.FromString,
                     response_serializer=wattfold_dot_v1_dot_coordinator__pb2.SubmitResponse.SerializeToString,
             ),
+            'SubmitMany': grpc.unary_unary_rpc_method_handler(
+                    servicer.SubmitMany,
+                    request_deserializer=wattfold_dot_v1_dot_coordinator__pb2.SubmitManyRequest.FromString,
+                    response_serializer=wattfold_dot_v1_dot_coordinator__pb2.SubmitManyResponse.SerializeToString,
+            ),
             'Cancel': grpc.unary_unary_rpc_method_handler(
                     servicer.Cancel,
                     request_deserializer=wattfold_dot_v1_dot_coordinator__pb2.CancelRequest.FromString,
@@ -684,6 +701,33 @@ class Coordinator(object):
             '/wattfold.v1.Coordinator/Submit',
             wattfold_dot_v1_dot_coordinator__pb2.SubmitRequest.SerializeToString,
             wattfold_dot_v1_dot_coordinator__pb2.SubmitResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def SubmitMany(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/wattfold.v1.Coordinator/SubmitMany',
+            wattfold_dot_v1_dot_coordinator__pb2.SubmitManyRequest.SerializeToString,
+            wattfold_dot_v1_dot_coordinator__pb2.SubmitManyResponse.FromString,
             options,
             channel_credentials,
             insecure,

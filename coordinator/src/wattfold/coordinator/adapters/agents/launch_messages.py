@@ -5,7 +5,7 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Iterator
 
-from wattfold.contract.ids import JobId, NodeId
+from wattfold.contract.ids import JobId, NodeId, task_of
 from wattfold.contract.job_variables import JOB_ID_PATTERN
 from wattfold.coordinator.adapters.journal.launch_data import LaunchData
 from wattfold.coordinator.adapters.requests.output_patterns import process_path
@@ -42,7 +42,10 @@ def launch_request(
         header=header,
         job_id=action.job_id,
         argv=spec.argv,
-        env=_guest_threads(action) | dict(launch.env) | _slurm_names(launch, action),
+        env=_guest_threads(action)
+        | dict(launch.env)
+        | _slurm_names(launch, action)
+        | _array_names(launch, action.job_id),
         cwd=spec.cwd,
         stdout_path=_process_path(spec.stdout_path, *place),
         stderr_path=_process_path(spec.stderr_path, *place),
@@ -136,7 +139,9 @@ def _process_path(
     if spec.unit is SizeUnit.UNITS:
         may_have_more = spec.restarts and spec.spread is not Spread.TOGETHER
     several = ranks > 1 or (may_have_more and spec.size_max > 1)
+    array_id, index = task_of(job_id) or (job_id, 0)
     values = {"j": job_id, "x": spec.name, "u": spec.user, "N": node_id, "n": str(rank)}
+    values |= {"A": array_id, "a": str(index)}
     return process_path(path, values, several=several and not is_launcher)
 
 
@@ -144,3 +149,15 @@ def _slurm_names(launch: LaunchData, action: act.Launch) -> dict[str, str]:
     """Return the variable with the job ID for a job that requests it under the name of Slurm."""
     requested = dict(launch.env).get("SLURM_JOB_ID") == JOB_ID_PATTERN
     return {"SLURM_JOB_ID": action.job_id} if requested else {}
+
+
+def _array_names(launch: LaunchData, job_id: JobId) -> dict[str, str]:
+    """Return the variables of a task of an array, also under the names of Slurm if requested."""
+    task = task_of(job_id)
+    if task is None:
+        return {}
+    array_id, index = task[0], str(task[1])
+    names = {"WATTFOLD_ARRAY_ID": array_id, "WATTFOLD_ARRAY_INDEX": index}
+    if dict(launch.env).get("SLURM_JOB_ID") == JOB_ID_PATTERN:
+        names |= {"SLURM_ARRAY_JOB_ID": array_id, "SLURM_ARRAY_TASK_ID": index}
+    return names

@@ -219,7 +219,7 @@ def add_conditions(message: pb.Job, state: State, job: Job, clock: Clock) -> Non
     started = job.started_ns >= 0 or job.attempt > 1
     message.begin_at_s = clock.wall_s(job.conditions.begin_ns)
     for one in job.conditions.after:
-        found = DependencyState.MET if started else dependency_state(state.jobs, one)
+        found = DependencyState.MET if started else dependency_state(state, one)
         message.after.add(job_id=one.job_id, success=one.success, state=_DEPENDENCIES[found])
 
 

@@ -68,6 +68,7 @@ class PictureFeed:
         *,
         chosen: JobFilter = ALL_JOBS,
         details: bool = False,
+        tasks: bool = False,
     ) -> bytes:
         """Return a `ListJobsResponse` for an account. Raises NoPictureError."""
         most = limit or view_requests.LIST_MAX
@@ -78,6 +79,7 @@ class PictureFeed:
             limit=most,
             chosen=chosen,
             details=details,
+            tasks=tasks,
         )
         return await self._ask(asked)
 

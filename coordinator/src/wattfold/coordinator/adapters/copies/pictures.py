@@ -9,7 +9,6 @@ Runs in the worker (`replica`); `picture_feed` sends the requests.
 from __future__ import annotations
 
 import importlib
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -18,6 +17,7 @@ from wattfold.contract.units import NS_PER_S
 from wattfold.coordinator.adapters.agents import messages as agent_messages
 from wattfold.coordinator.adapters.agents.launch_messages import job_outputs
 from wattfold.coordinator.adapters.copies import job_messages, site_messages
+from wattfold.coordinator.adapters.copies.array_views import ArrayLines
 from wattfold.coordinator.adapters.copies.explanation import explanation
 from wattfold.coordinator.adapters.copies.job_filter import ALL_JOBS
 from wattfold.coordinator.adapters.copies.node_views import closed_statement, unfinished_reason
@@ -48,6 +48,8 @@ from wattfold.coordinator.adapters.metrics.meters import Figures
 from wattfold.coordinator.adapters.requests.budgets import ANNOUNCED_SHOWN
 from wattfold.coordinator.core.model.announced import ANNOUNCED_MAX
 from wattfold.coordinator.core.model.job import PLACED_STATES, Job, JobSpec, JobState
+from wattfold.coordinator.core.rules.array_counts import awaited
+from wattfold.coordinator.core.rules.arrays import task
 from wattfold.coordinator.core.rules.snapshot import job_views, without_jobs
 from wattfold.coordinator.core.state.state import State
 from wattfold.v1 import coordinator_pb2 as pb
@@ -189,7 +191,7 @@ class Pictures:
     def _list(self, question: Jobs) -> bytes:
         state = self._state
         if question.job_ids:
-            found = [state.jobs[job_id] for job_id in question.job_ids if job_id in state.jobs]
+            found = [job for job_id in question.job_ids if (job := self._named(job_id))]
         elif question.include_ended:
             found = list(state.jobs.values())
         else:
@@ -197,18 +199,28 @@ class Pictures:
         if question.chosen != ALL_JOBS:
             viewer, clock = question.viewer, self._setting.clock
             found = [job for job in found if question.chosen.keeps(job, viewer, clock)]
-        total = len(found)
-        head = pb.ListJobsResponse(planner=self._trouble, total=total, counts=_counts(found))
-        if total > question.limit:
-            # A stable sort: jobs on nodes are last, and newer jobs behind older jobs.
-            last = sorted(found, key=lambda job: job.state in PLACED_STATES)[-question.limit :]
-            kept = {job.job_id for job in last}
-            found = [job for job in found if job.job_id in kept]
+        arrays = ArrayLines(state, self._setting.clock, self._now_ns, question)
+        lines = arrays.lines(found)
+        head = pb.ListJobsResponse(
+            planner=self._trouble, total=len(lines), counts=arrays.counts(found)
+        )
+        lines = arrays.last(lines)
+        found = [one for one in lines if isinstance(one, Job)]
         if question.details or not question.job_ids:
             self._look_at_first(found)
         self._look_ahead(found if question.job_ids else [], question.details)
-        pieces = self._job_pieces(found, question.viewer)
+        pieces = [
+            self._job(one, access_of(question.viewer, one.spec))
+            if isinstance(one, Job)
+            else _delimited(arrays.data(one))
+            for one in lines
+        ]
         return head.SerializeToString() + _repeated(JOBS_OF_LIST, pieces)
+
+    def _named(self, job_id: JobId) -> Job | None:
+        """Return a job, or a task that is not a job yet. Arrays are added to lists later."""
+        job, waits = self._state.jobs.get(job_id), awaited(self._state, job_id)
+        return task(*waits, self._now_ns) if job is None and waits else job
 
     def _look_at_first(self, jobs: Sequence[Job]) -> None:
         """Find the missing resources of the first waiting jobs of a list, if this is due again."""
@@ -255,7 +267,11 @@ class Pictures:
         found = [j for j in state.jobs.values() if not j.final or j.ended_ns >= question.since_ns]
         self._look_at_first(found)
         nodes = _repeated(NODES_OF_VIEW, self._node_pieces())
-        jobs = _repeated(JOBS_OF_VIEW, self._job_pieces(found, question.viewer))
+        arrays = ArrayLines(
+            state, self._setting.clock, self._now_ns, Jobs(viewer=question.viewer, tasks=True)
+        )
+        left = [_delimited(arrays.data(one)) for one in arrays.left()]
+        jobs = _repeated(JOBS_OF_VIEW, self._job_pieces(found, question.viewer) + left)
         return head.SerializeToString() + nodes + jobs
 
     def _power(self, announced_max: int = ANNOUNCED_SHOWN) -> pb.Power:
@@ -280,7 +296,7 @@ class Pictures:
         return self._due[1]
 
     def _explain(self, question: Explanation) -> bytes | str:
-        job = self._state.jobs.get(question.job_id)
+        job = self._named(question.job_id)
         if job is None:
             return f"no job {question.job_id!r}"
         return explanation(
@@ -366,12 +382,6 @@ class Pictures:
                 piece = self._nodes[node_id] = _Piece(data, until_ns)
             found.append(piece.data)
         return found
-
-
-def _counts(jobs: Iterable[Job]) -> list[pb.JobCount]:
-    """Return the numbers of jobs by state, in the order of the states."""
-    found = Counter(job_messages.job_state(job.state) for job in jobs)
-    return [pb.JobCount(state=state, jobs=found[state]) for state in sorted(found)]
 
 
 def _delimited(data: bytes) -> bytes:

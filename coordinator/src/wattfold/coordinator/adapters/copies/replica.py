@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 from wattfold.contract.ids import JobId, NodeId
 from wattfold.coordinator.core.model.announced import Announced
 from wattfold.coordinator.core.model.job import PLACED_STATES, Job, JobSpec
+from wattfold.coordinator.core.model.job_array import JobArray
 from wattfold.coordinator.core.model.node import Node, NodeSpec
 from wattfold.coordinator.core.power.ledger import NodeAccount, PowerLedger
 from wattfold.coordinator.core.state.index import Touched
@@ -24,7 +25,7 @@ from wattfold.coordinator.core.state.state import CoreSettings, State
 BEGIN = 0
 """Number of an update that needs no update before it."""
 SENT_APART = frozenset(
-    {"jobs", "nodes", "keys", "key_prints", "profiles", "certificates", "announced"}
+    {"jobs", "arrays", "nodes", "keys", "key_prints", "profiles", "certificates", "announced"}
 )
 """State fields that are not sent whole with every update. Keys and history are never sent."""
 
@@ -50,6 +51,8 @@ class Update:
     jobs: tuple[Job, ...] = ()
     job_specs: dict[JobId, JobSpec] = field(default_factory=dict)
     jobs_gone: tuple[JobId, ...] = ()
+    """Deleted jobs and arrays."""
+    arrays: tuple[JobArray, ...] = ()
     nodes: tuple[tuple[Node, NodeAccount | None], ...] = ()
     node_specs: dict[NodeId, NodeSpec | None] = field(default_factory=dict)
     nodes_gone: tuple[NodeId, ...] = ()
@@ -86,6 +89,9 @@ class Replica:
             self._put_node(node, account, update)
         for job_id in update.jobs_gone:
             self._drop_job(job_id)
+        for array in update.arrays:
+            self.state.arrays[array.array_id] = array
+            self.state.index.show_job(array.array_id)
         for job in update.jobs:
             known = self.state.jobs.get(job.job_id)
             job.spec = update.job_specs.get(job.job_id) or known.spec  # type: ignore[union-attr]
@@ -145,7 +151,7 @@ class Replica:
                 index.end_job(job)
             return
         if job.job_id in index.open:
-            index.open[job.job_id] = job
+            index.renew_job(job)
         elif job.job_id in index.ended:
             index.reopen_job(job, state.jobs.values())
         else:
@@ -157,6 +163,7 @@ class Replica:
 
     def _drop_job(self, job_id: JobId) -> None:
         job = self.state.jobs.pop(job_id, None)
+        self.state.arrays.pop(job_id, None)
         if job is not None:
             if not job.final:
                 self.state.index.end_job(job)

@@ -129,7 +129,8 @@ class ReplicaFeed:
         self._number, self._known, self._announced = replica.BEGIN, None, None
         self._job_specs.clear()
         self._node_specs.clear()
-        return Changes(jobs=dict.fromkeys(state.jobs), nodes=dict.fromkeys(state.nodes))
+        job_ids = dict.fromkeys((*state.jobs, *state.arrays))
+        return Changes(jobs=job_ids, nodes=dict.fromkeys(state.nodes))
 
     def _update(self, part: Changes) -> replica.Update:
         state = self._state()
@@ -137,7 +138,8 @@ class ReplicaFeed:
         node_specs: dict[NodeId, NodeSpec | None] = {}
         jobs = [self._job(state.jobs[j], job_specs) for j in part.jobs if j in state.jobs]
         nodes = [self._node(state.nodes[n], node_specs) for n in part.nodes if n in state.nodes]
-        jobs_gone = tuple(j for j in part.jobs if j not in state.jobs)
+        arrays = tuple(state.arrays[j] for j in part.jobs if j in state.arrays)
+        jobs_gone = tuple(j for j in part.jobs if j not in state.jobs and j not in state.arrays)
         nodes_gone = tuple(n for n in part.nodes if n not in state.nodes)
         for job_id in jobs_gone:
             self._job_specs.pop(job_id, None)
@@ -153,6 +155,7 @@ class ReplicaFeed:
             jobs=tuple(jobs),
             job_specs=job_specs,
             jobs_gone=jobs_gone,
+            arrays=arrays,
             nodes=tuple((node, state.ledger.accounts.get(node.node_id)) for node in nodes),
             node_specs=node_specs,
             nodes_gone=nodes_gone,

@@ -39,6 +39,8 @@ class Jobs:
     chosen: JobFilter = ALL_JOBS
     details: bool = False
     """Whether jobs requested by ID include their missing resources, outlook and lent cores."""
+    tasks: bool = False
+    """Whether a list without IDs contains the tasks of arrays as jobs."""
 
 
 @dataclass(frozen=True, slots=True)

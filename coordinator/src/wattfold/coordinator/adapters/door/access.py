@@ -13,10 +13,10 @@ from typing import Any
 import grpc
 import grpc.aio
 
-from wattfold.contract.ids import JobId
 from wattfold.coordinator.adapters.asking import asker
 from wattfold.coordinator.adapters.door.ownership import owner_name, owns
 from wattfold.coordinator.adapters.door.peers import Peer, own_account
+from wattfold.coordinator.core.rules.array_counts import spec_named
 from wattfold.coordinator.core.state.state import State
 
 
@@ -31,6 +31,7 @@ class Right(enum.Enum):
 
 RIGHTS = {
     "Submit": Right.ANYBODY,
+    "SubmitMany": Right.ANYBODY,
     "ListJobs": Right.ANYBODY,
     "ListNodes": Right.ANYBODY,
     "ListProfiles": Right.ANYBODY,
@@ -100,12 +101,12 @@ def refusal(peer: Peer, action: str, request: Any, state: State, operators: str)
     if peer.operator or right is Right.ANYBODY:
         return ""
     if right is Right.OWNER:
-        job = state.jobs.get(JobId(request.job_id))
-        if job is None or owns(peer, job.spec):
+        spec = spec_named(state, request.job_id)
+        if spec is None or owns(peer, spec):
             return ""
-        whose = owner_name(job.spec)
+        whose = owner_name(spec)
         deed = _DEEDS.get(action, "do that")
-        return f"job {job.job_id} belongs to {whose}; only {whose} and operators may {deed}"
+        return f"job {request.job_id} belongs to {whose}; only {whose} and operators may {deed}"
     if right is Right.PROFILE and request.learnt_only and _alone(peer, request.app, state):
         return ""
     group = f", and members of the group {operators}" if operators else ""

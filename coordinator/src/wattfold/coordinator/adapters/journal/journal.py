@@ -21,16 +21,16 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from wattfold.contract.ids import JobId
+from wattfold.contract.ids import JobId, array_of
 from wattfold.contract.log_text import line
 from wattfold.coordinator.adapters.journal import audit_trail, codec, launch_data, running_leases
 from wattfold.coordinator.adapters.journal import file as journal_file
 from wattfold.coordinator.adapters.journal.audit_trail import AuditEntry, AuditFilter
 from wattfold.coordinator.adapters.journal.file import SCHEMA_VERSION, JournalError, WriterLock
-from wattfold.coordinator.adapters.journal.launch_data import LaunchData
+from wattfold.coordinator.adapters.journal.launch_data import SUBMITTED, LaunchData
 from wattfold.coordinator.adapters.journal.running_leases import RunningLeases
 from wattfold.coordinator.adapters.journal.synced_mark import Loss, Mark, SyncedMark
-from wattfold.coordinator.core.model.events import Event, JobSubmitted
+from wattfold.coordinator.core.model.events import Event
 from wattfold.coordinator.core.state.state import State
 
 PENDING_MAX = 100_000
@@ -188,7 +188,7 @@ class Journal:
         launches = [
             (e.event.job_id, launch_data.dump(e.launch))
             for e in self._pending
-            if e.launch is not None and isinstance(e.event, JobSubmitted)
+            if e.launch is not None and isinstance(e.event, SUBMITTED)
         ]
         self._db.executemany("INSERT OR REPLACE INTO launch_data VALUES (?, ?)", launches)
         gone = [(job_id,) for job_id in self._dropped]
@@ -317,9 +317,10 @@ class Journal:
     # Launch data.
 
     def launch_data(self, job_id: JobId) -> LaunchData | None:
-        """Return the launch data of a job; None = deleted. Raises JournalError."""
+        """Return the launch data of a job, or of its array; None = deleted. Raises JournalError."""
+        job_id = array_of(job_id) or job_id
         for entry in reversed(self._pending):
-            submitted = isinstance(entry.event, JobSubmitted) and entry.event.job_id == job_id
+            submitted = isinstance(entry.event, SUBMITTED) and entry.event.job_id == job_id
             if submitted and entry.launch is not None:
                 return entry.launch
         try:

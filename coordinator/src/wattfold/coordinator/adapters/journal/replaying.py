@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from wattfold.contract.ids import NodeId
 from wattfold.contract.log_text import line
 from wattfold.coordinator.adapters.journal.journal import Entry, Journal, JournalError
-from wattfold.coordinator.adapters.journal.launch_data import may_start
+from wattfold.coordinator.adapters.journal.launch_data import SUBMITTED, needed
 from wattfold.coordinator.core.machine import CoordinatorCore
 from wattfold.coordinator.core.model import events as ev
 from wattfold.coordinator.core.model import reports
@@ -74,7 +74,7 @@ def replay_in_steps(journal: Journal, core: CoordinatorCore) -> Iterator[int]:
             f"aside; the next is event {fault.entry.number} ({fault.reason}); use the version "
             "that wrote the journal, or restore a backup"
         )
-    journal.keep_launch_data([job_id for job_id, job in core.state.jobs.items() if may_start(job)])
+    journal.keep_launch_data(needed(core.state))
 
 
 def _replay(
@@ -201,7 +201,7 @@ def set_aside(journal: Journal, fault: Fault) -> None:
     """Exclude an event from every later replay. Raises JournalError."""
     entry = fault.entry
     journal.set_aside(entry.number, fault.reason, entry.asked)
-    if isinstance(entry.event, ev.JobSubmitted):
+    if isinstance(entry.event, SUBMITTED):
         journal.drop_launch_data([entry.event.job_id])
     log.error(
         line(

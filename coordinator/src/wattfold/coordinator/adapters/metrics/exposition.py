@@ -29,6 +29,7 @@ from wattfold.coordinator.adapters.metrics.meters import Durations, Figures
 from wattfold.coordinator.core.model.job import FINAL_STATES, Job, JobState
 from wattfold.coordinator.core.model.node import Duty, NodeState, ZoneKind
 from wattfold.coordinator.core.power.ledger import ZoneAccount
+from wattfold.coordinator.core.rules.arrays import is_limited, next_task
 from wattfold.coordinator.core.rules.start_conditions import BEGIN_TIME, NOT_PLANNED
 from wattfold.coordinator.core.rules.unaccounted_power import unaccounted_power
 from wattfold.coordinator.core.state.state import State
@@ -39,6 +40,7 @@ REASONS = (
     "held",
     "dependency",
     "begin_time",
+    "array",
     "not_planned",
     "planned_start",
     "expected_start",
@@ -183,12 +185,17 @@ def _jobs(view: View) -> Iterator[Family]:
     state = view.state
     jobs = list(state.index.open.values())
     counts = Counter((job.state, _queue(state, job)) for job in jobs)
+    unmade = [(next_task(array, view.now_ns), array.left) for array in state.arrays.values()]
+    for task, left in unmade:
+        counts[task.state, _queue(state, task)] += left
     queues = dict.fromkeys((NO_QUEUE, *state.queues, *(queue for _, queue in counts)))
     yield _gauges(
         "wattfold_jobs",
         (((s.value, queue), counts[s, queue]) for s in OPEN_STATES for queue in queues),
     )
-    reasons = Counter(filter(None, map(waiting_reason, jobs)))
+    reasons = Counter(map(waiting_reason, jobs))
+    for task, left in unmade:
+        reasons["held" if task.state is JobState.HELD else "array"] += left
     yield _gauges("wattfold_waiting_jobs", (((r,), reasons[r]) for r in REASONS))
     yield _counter("wattfold_jobs_submitted", state.submissions)
 
@@ -204,6 +211,8 @@ def waiting_reason(job: Job) -> str:
     """Return one of `REASONS`; empty = the job does not wait. Policies give reasons as texts."""
     if job.state is JobState.HELD:
         return "held"
+    if is_limited(job):
+        return "array"
     if job.state is JobState.WAITING:
         return "begin_time" if job.reason == BEGIN_TIME else "dependency"
     if job.state is not JobState.PENDING:

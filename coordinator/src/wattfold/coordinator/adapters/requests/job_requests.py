@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import Any, NoReturn
 
 import grpc
@@ -19,6 +20,7 @@ from wattfold.coordinator.adapters.requests.submissions import TimeLimits
 from wattfold.coordinator.adapters.service import Service
 from wattfold.coordinator.core.model import events as ev
 from wattfold.coordinator.core.model.job import PLACED_STATES, Job, JobSpec
+from wattfold.coordinator.core.rules.arrays import first_waiting
 from wattfold.coordinator.core.state.state import State
 from wattfold.v1 import coordinator_pb2 as pb
 from wattfold.v1 import coordinator_pb2_grpc
@@ -45,22 +47,39 @@ class JobRequests(coordinator_pb2_grpc.CoordinatorServicer):
         raise NotImplementedError
 
     async def ModifyJob(self, request: pb.ModifyJobRequest, context: Any) -> pb.ModifyJobResponse:
-        """Change values of the submission of a job that has not ended."""
+        """Change values of the submission of a job that has not ended.
+
+        For an array, the values of the tasks that have not started change.
+        """
+        array = self._state.arrays.get(JobId(request.job_id))
         job = await self._job(request.job_id, context)
+        if array is not None:
+            found = first_waiting(self._state, array, self._service.clock.now_ns())
+            if found is None:
+                text = "all of its tasks have started; name a task"
+                await _refuse(context, f"array {array.array_id} cannot be changed: {text}")
+            job = found
         clock, operator = self._service.clock, asker().operator
         try:
             event = modification(request, job, self._state, clock, self._limits, operator=operator)
         except InvalidRequestError as error:
             await _refuse(context, f"job {job.job_id} cannot be changed: {error}")
-        before = job.spec
+        if array is not None:
+            event = replace(event, job_id=array.array_id)
+        changed = array or job
+        before = changed.spec
         await self._request(event, context)
-        return pb.ModifyJobResponse(changes=_changes(before, job.spec, clock))
+        after = array or self._state.jobs[job.job_id]
+        return pb.ModifyJobResponse(changes=_changes(before, after.spec, clock))
 
     async def SignalJob(self, request: pb.SignalJobRequest, context: Any) -> pb.SignalJobResponse:
         """Send a signal to the processes of a job, on all of its nodes at once.
 
         A launcher gets the signal alone, because it passes signals on to the other nodes.
         """
+        if JobId(request.job_id) in self._state.arrays:
+            text = f"job {request.job_id} is an array; signal its tasks, such as "
+            await _refuse(context, text + (await self._job(request.job_id, context)).job_id)
         job = await self._job(request.job_id, context)
         if not 1 <= request.signal < signal.NSIG:
             text = f"signal {request.signal} is outside 1..{signal.NSIG - 1}"

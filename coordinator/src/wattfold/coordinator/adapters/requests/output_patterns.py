@@ -7,6 +7,8 @@ from collections.abc import Mapping
 
 PATTERNS: Mapping[str, str] = {
     "j": "job ID",
+    "A": "ID of the array, or of a job without an array",
+    "a": "index of a task of an array",
     "x": "job name, with _ for /",
     "u": "account",
     "N": "node",
@@ -19,6 +21,11 @@ _PATTERN = re.compile(r"%(.?)", re.DOTALL)
 def unknown_pattern(path: str) -> str:
     """Return the first pattern of a path that has no meaning, empty if there is none."""
     return next((f"%{found}" for found in _PATTERN.findall(path) if found not in PATTERNS), "")
+
+
+def has_index_pattern(path: str) -> bool:
+    """Whether the path contains the index of a task."""
+    return "a" in _PATTERN.findall(path)
 
 
 def has_node_pattern(path: str) -> bool:

@@ -77,6 +77,8 @@ def queue_messages(state: State) -> Iterable[pb.Queue]:
     for job in state.index.open.values():
         counts = waiting if job.state in UNSTARTED else running
         counts[job.spec.queue] = counts.get(job.spec.queue, 0) + 1
+    for array in state.arrays.values():
+        waiting[array.spec.queue] = waiting.get(array.spec.queue, 0) + array.left
     for queue in state.queues.values():
         yield pb.Queue(
             name=queue.name,

@@ -8,6 +8,7 @@ from wattfold.contract.ids import JobId
 from wattfold.coordinator.adapters.clock import AHEAD_S, Clock
 from wattfold.coordinator.adapters.requests.field_checks import InvalidRequestError
 from wattfold.coordinator.core.model.conditions import Dependency, StartConditions
+from wattfold.coordinator.core.rules.array_counts import spec_named
 from wattfold.coordinator.core.state.state import State
 from wattfold.v1 import coordinator_pb2 as pb
 
@@ -39,7 +40,7 @@ def _after(request: pb.SubmitRequest, state: State) -> tuple[Dependency, ...]:
             "between them wait for a part"
         )
     for job_id in needs:
-        if job_id not in state.jobs:
+        if spec_named(state, job_id) is None:
             raise UnknownJobError(_unknown(job_id, state))
     return tuple(Dependency(job_id=job_id, success=ok) for job_id, ok in needs.items())
 

@@ -322,6 +322,6 @@ def fingerprint(request: pb.SubmitRequest) -> str:
     for name in ("env", "umask", "resource_limits", "mode_source"):
         stated.ClearField(name)
     # Digests of submissions without conditions are those of earlier versions.
-    rest = pb.SubmitRequest(after=request.after, begin_at_s=request.begin_at_s)
+    rest = pb.SubmitRequest(after=request.after, begin_at_s=request.begin_at_s, array=request.array)
     text = stated.SerializeToString(deterministic=True) + rest.SerializeToString(deterministic=True)
     return hashlib.sha256(text).hexdigest()[:32]

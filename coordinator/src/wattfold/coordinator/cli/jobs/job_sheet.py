@@ -63,6 +63,19 @@ def _public_fields(job: pb.Job, now_s: float) -> Fields:
     ]
 
 
+def _array_fields(job: pb.Job) -> Fields:
+    if not job.HasField("array"):
+        return []
+    array = job.array
+    limit = f", at most {array.limit} at the same time" if array.limit else ""
+    rows: Fields = [("array", f"{array.tasks} tasks{limit}: {array.indices}")]
+    return rows + ([("not started", array.waiting)] if array.waiting else [])
+
+
+def _output_id(job: pb.Job) -> str:
+    return f"{job.job_id}_INDEX" if job.HasField("array") else job.job_id
+
+
 def _all_fields(job: pb.Job, now_s: float) -> Fields:
     spec = job.spec
     return [
@@ -73,8 +86,9 @@ def _all_fields(job: pb.Job, now_s: float) -> Fields:
         ("state", f.styled_job_state(job.state)),
         ("command", shlex.join(map(shown_text, spec.argv))),
         ("directory", shown_text(spec.cwd)),
-        ("output", shown_text(spec.stdout_path) or f"wattfold-{job.job_id}.out"),
-        ("errors", shown_text(spec.stderr_path) or f"wattfold-{job.job_id}.err"),
+        *_array_fields(job),
+        ("output", shown_text(spec.stdout_path) or f"wattfold-{_output_id(job)}.out"),
+        ("errors", shown_text(spec.stderr_path) or f"wattfold-{_output_id(job)}.err"),
         ("kind", _kind(spec)),
         *([("shares cores", f.shared(spec.sharing))] if spec.sharing else []),
         ("mode source", spec.mode_source or f.NONE),

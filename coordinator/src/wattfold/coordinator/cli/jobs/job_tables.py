@@ -18,6 +18,7 @@ from wattfold.coordinator.cli.shared.tables import (
 )
 from wattfold.v1 import coordinator_pb2 as pb
 
+_INDICES_SHOWN = 24
 _OF_OTHERS = (pb.JOB_ACCESS_OPERATOR, pb.JOB_ACCESS_OTHER)
 
 
@@ -97,8 +98,21 @@ def name_of(job: pb.Job) -> str:
 
 
 def numbered(job: pb.Job) -> str:
-    """Return the number of a job, with the number of its attempt from the second on."""
+    """Return the number of a job, with the number of its attempt from the second on.
+
+    An array is shown with the indices of its tasks that have not started, or else with all indices.
+    """
+    if job.HasField("array"):
+        return array_text(job)
     return f"{job.job_id}#{job.attempt}" if job.attempt > 1 else job.job_id
+
+
+def array_text(job: pb.Job) -> str:
+    """Return the ID of an array with indices and limit, such as ``12_[5-99%10]``."""
+    indices = job.array.waiting or job.array.indices
+    if len(indices) > _INDICES_SHOWN:
+        indices = f"{indices[:_INDICES_SHOWN].rpartition(',')[0]},..."
+    return f"{job.job_id}_[{indices}{f'%{job.array.limit}' if job.array.limit else ''}]"
 
 
 def elapsed_s(job: pb.Job, now_s: float) -> float:

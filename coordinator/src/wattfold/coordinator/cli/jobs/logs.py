@@ -77,6 +77,12 @@ def _job(client: CoordinatorClient, job_id: str) -> pb.Job:
     if not found:
         raise NotFoundError(f"no job {job_id!r}; `wattfold queue --all` lists all jobs")
     check_access(found[0])
+    if found[0].HasField("array"):
+        first = found[0].array.indices.partition(",")[0].partition("-")[0]
+        raise CliError(
+            f"job {job_id} is an array, and each task has its own output; name one of its tasks, "
+            f"such as {job_id}_{first}"
+        )
     return found[0]
 
 

@@ -50,6 +50,12 @@ _FIRST = (
 @click.option(
     "--user", default="", metavar="ACCOUNT", help="Account of the jobs, by name or number."
 )
+@click.option(
+    "--tasks",
+    is_flag=True,
+    help="List the tasks of job arrays, which otherwise have one line. An array with tasks that "
+    "are not jobs yet keeps its line.",
+)
 @click.option("--mine", is_flag=True, help="List only your own jobs.")
 @click.option("--app", default="", metavar="NAME", help="Application of the jobs.")
 @click.option("--queue", "queue_name", default="", metavar="NAME", help="Queue of the jobs.")
@@ -86,6 +92,7 @@ def queue(
     include_ended: bool,
     states: tuple[str, ...],
     user: str,
+    tasks: bool,
     mine: bool,
     app: str,
     queue_name: str,
@@ -131,6 +138,7 @@ def queue(
             queue=queue_name,
             node_ids=node_ids or (),
             since_s=since or 0.0,
+            tasks=tasks,
         )
     now_s = time.time()
     _arrange(answer, order, starts, limit, now_s)

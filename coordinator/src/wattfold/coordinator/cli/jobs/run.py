@@ -37,7 +37,7 @@ _QUIET = (
     pb.JOB_STATE_ENDING,
     pb.JOB_STATE_COMPLETED,
 )
-_OMITTED = ("json", "idempotency_key")
+_OMITTED = ("json", "idempotency_key", "array", "batch")
 _RUNS = (pb.JOB_STATE_STARTING, pb.JOB_STATE_RUNNING, pb.JOB_STATE_SUSPENDED)
 
 

@@ -38,6 +38,7 @@ VALUED = frozenset(
         "export",
         "dependency",
         "begin",
+        "array",
     ]
 )
 SHORT = {
@@ -58,7 +59,6 @@ SHORT = {
     "b": "begin",
 }
 REFUSED = {
-    "array": "submit one job for each index, with --env to pass the index",
     "gpus-per-task": "give --gpus-per-node, or --gpus for the whole job",
 }
 """Options without which another job would run, each with what to do."""
@@ -395,4 +395,5 @@ _PLAIN: Mapping[str, _Conversion] = {
     "hold": _flag("--hold"),
     "dependency": _condition("dependency", dependency_words),
     "begin": _condition("begin", begin_words),
+    "array": _as("--array"),
 }

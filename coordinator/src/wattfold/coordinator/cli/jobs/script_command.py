@@ -24,11 +24,15 @@ from wattfold.coordinator.cli.shared.native_text import message_text
 from wattfold.v1 import coordinator_pb2 as pb
 
 STDIN = "-"
+BATCH_LINE = "wattfold.batch-line"
+"""Object of the context of a line of `--batch`."""
+BATCH_OPTIONS = "wattfold.batch-options"
+"""Key of the words of the command line that every line of `--batch` begins with."""
 _META = "wattfold.submission"
 _SIZES = frozenset({"cores", "nodes", "units", "unit_cores", "spreads"})
 _GROUPS = (_SIZES, frozenset({"export", "no_env"}))
 """Parameters that state one thing. One of them hides those of the lower layers."""
-_LINE_ONLY = frozenset({"json", "idempotency_key"})
+_LINE_ONLY = frozenset({"json", "idempotency_key", "batch"})
 """Options that belong to one call of the command."""
 
 
@@ -82,6 +86,13 @@ class ScriptCommand(click.Command):
         if ctx.resilient_parsing or asks_for_help:
             return super().parse_args(ctx, args)
         argv = list(_tuple(given.get("argv")))
+        if ctx.obj is BATCH_LINE and argv[:1] in ([], [STDIN]):
+            raise click.UsageError("no command; a line of a batch is options and a command")
+        if given.get("batch"):
+            if argv:
+                raise click.UsageError("--batch reads the commands from its file; give no command")
+            ctx.meta[BATCH_OPTIONS] = _without_batch(args)
+            return super().parse_args(ctx, [*_without_end(args), "--", STDIN])
         if not argv and sys.stdin is not None and not sys.stdin.isatty():
             argv, args = [STDIN], [*args, STDIN]
         if not argv:
@@ -205,6 +216,17 @@ def _stdin() -> BinaryIO:
     if sys.stdin is None:
         raise BadRequestError("standard input is closed; give a command or a file")
     return sys.stdin.buffer
+
+
+def _without_batch(args: Sequence[str]) -> list[str]:
+    words = iter(_without_end(args))
+    kept = []
+    for word in words:
+        if word == "--batch":
+            next(words)
+        elif word != "--json" and not word.startswith("--batch="):
+            kept.append(word)
+    return kept
 
 
 def _without_end(options: Sequence[str]) -> Sequence[str]:

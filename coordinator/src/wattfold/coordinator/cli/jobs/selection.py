@@ -76,7 +76,17 @@ class Selection:
         ended = not states.isdisjoint(f.ENDED_STATES)
         answer = client.list_jobs(job_ids, include_ended=ended, limit=LISTED_MAX)
         now_s = time.time()
-        return [job for job in answer.jobs if job.state in states and self._matches(job, now_s)]
+        matching = [job for job in answer.jobs if self._matches(job, now_s)]
+        whole, parts = split_arrays(matching, states, default)
+        found = [
+            job
+            for job in matching
+            if (job.job_id in whole if job.HasField("array") else job.state in states)
+        ]
+        if parts:
+            tasks = client.list_jobs(include_ended=ended, limit=LISTED_MAX, tasks=True).jobs
+            found += [job for job in tasks if job.state in states and _array_id(job) in parts]
+        return found
 
     def _matches(self, job: pb.Job, now_s: float) -> bool:
         if self.user and not is_of(job, self.user):
@@ -87,6 +97,33 @@ class Selection:
         if self.name and not fnmatchcase(job.spec.name, self.name.replace("[", "[[]")):
             return False
         return self.older_ns is None or now_s - job.submitted_at_s > self.older_ns / 1e9
+
+
+def split_arrays(
+    jobs: Sequence[pb.Job], states: Collection[int], default: Collection[int]
+) -> tuple[set[str], set[str]]:
+    """Return the IDs of the arrays that are selected as a whole, and of those selected in part.
+
+    A command on an array affects its tasks in the default states of the command. So the array is
+    selected as a whole only if the selection contains all of these states that its tasks have.
+    """
+    whole, parts = set[str](), set[str]()
+    for job in jobs:
+        present = {count.state for count in job.array.counts}
+        affected = present.intersection(default) or present
+        if not job.HasField("array") or present.isdisjoint(states):
+            continue
+        if affected <= set(states):
+            whole.add(job.job_id)
+        else:
+            parts.add(job.job_id)
+    return whole, parts
+
+
+def _array_id(job: pb.Job) -> str:
+    """Return the ID of the array of a task; empty for other jobs and for arrays."""
+    array_id, underscore, _ = job.job_id.partition("_")
+    return array_id if underscore and not job.HasField("array") else ""
 
 
 def selection_options(command: F) -> F:
@@ -124,7 +161,10 @@ def selection_options(command: F) -> F:
 
 
 def tell_count(jobs: Sequence[pb.Job]) -> None:
-    """Report how many jobs are selected, of how many accounts and in which states."""
+    """Report how many jobs are selected, of how many accounts and in which states.
+
+    An array counts as one job, in the state that lists show.
+    """
     counts = Counter(f.job_state(job.state) for job in jobs)
     states = ", ".join(f"{count} {state}" for state, count in counts.items())
     users = Counter(job.user for job in jobs)

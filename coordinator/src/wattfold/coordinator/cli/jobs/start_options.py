@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 import click
 
+from wattfold.contract.index_set import parse_array
 from wattfold.coordinator.cli.shared.parsed import Parsed
 from wattfold.coordinator.cli.shared.parsing import BEGIN_S
 from wattfold.v1 import coordinator_pb2 as pb
@@ -22,6 +23,13 @@ class After:
 
     job_ids: tuple[str, ...]
     success: bool
+
+
+def array_text(text: str) -> str:
+    """Return the indices of an array as they are given. Raises ValueError."""
+    if text:
+        parse_array(text)
+    return text
 
 
 def parse_after(text: str) -> After:
@@ -55,6 +63,14 @@ def start_options(command: F) -> F:
             metavar="TIME",
             help="Earliest start of the job: now+1h, 16:00 (today or tomorrow), or "
             "2027-01-31T08:00. Plans do not contain the job before.",
+        ),
+        click.option(
+            "--array",
+            type=Parsed("array", array_text),
+            default="",
+            metavar="INDICES[%LIMIT]",
+            help="Submit a job array: one task for each index, such as 0-99 or 1,3,7-20:2. At most "
+            "LIMIT tasks run at the same time. Each task finds its index in WATTFOLD_ARRAY_INDEX.",
         ),
         click.option(
             "--after",

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from wattfold.coordinator.cli.jobs import job_request as request
+from wattfold.coordinator.cli.jobs.batch import submit_batch
 from wattfold.coordinator.cli.jobs.script_command import ScriptCommand
 from wattfold.coordinator.cli.jobs.start_options import start_options
 from wattfold.coordinator.cli.jobs.submitted_spec import REQUEUED
@@ -159,8 +160,8 @@ def _renamed(_context: click.Context, _option: click.Parameter, given: str | Non
     default="",
     metavar="FILE",
     help="File for standard output, relative to the working directory of the job. Patterns: %j "
-    "(job ID), %x (job name), %u (account), %N (node), %n (number of the node in the job), %% (a "
-    "percent sign). Default: wattfold-%j.out.",
+    "(job ID), %A (array ID), %a (index in the array), %x (job name), %u (account), %N (node), %n "
+    "(number of the node in the job), %% (a percent sign). Default: wattfold-%j.out.",
 )
 @click.option(
     "--error",
@@ -337,6 +338,14 @@ def _renamed(_context: click.Context, _option: click.Parameter, given: str | Non
     "first job. A different command under the same key is refused.",
 )
 @click.option(
+    "--batch",
+    type=click.Path(path_type=Path, allow_dash=True),
+    metavar="FILE",
+    help="Submit one job for each line of a file, or of standard input with -. A line has options "
+    "and a command, as after `wattfold submit`. Options of the command line come before those of "
+    "the line.",
+)
+@click.option(
     "--wait",
     is_flag=True,
     help="Wait for the end of the job and exit with its exit code. Ctrl-C detaches; the job "
@@ -347,7 +356,7 @@ def _renamed(_context: click.Context, _option: click.Parameter, given: str | Non
 )
 @click.argument("argv", metavar="COMMAND [ARGS]...", nargs=-1, required=True)
 @session_command
-def submit(session: Session, /, wait: bool, **options: Any) -> None:
+def submit(session: Session, /, wait: bool, batch: Path | None, **options: Any) -> None:
     """Submit a job and print its ID.
 
     The job runs under the account of the user who submits it, with the groups of that account. It
@@ -359,6 +368,13 @@ def submit(session: Session, /, wait: bool, **options: Any) -> None:
 
     For example: wattfold submit --cores 2-8 --time 30m --estimate 10m -- ./simulate input.dat
     """
+    if batch is not None:
+        if wait:
+            raise click.UsageError("--batch does not wait; use `wattfold wait` with the job IDs")
+        command = click.get_current_context().command
+        assert isinstance(command, ScriptCommand)
+        submit_batch(session, command, batch)
+        return
     with session.connect() as client:
         job_id = submitted(client, **options)
         if wait:

@@ -28,14 +28,21 @@ if TYPE_CHECKING:
 
 def submitted(client: CoordinatorClient, **options: Any) -> str:
     """Submit the job of the parsed command line and return its ID."""
-    submission = _submission(submission_of(click.get_current_context()), **options)
+    return client.submit(request_of(click.get_current_context(), client, **options))
+
+
+def request_of(
+    context: click.Context, client: CoordinatorClient, **options: Any
+) -> pb.SubmitRequest:
+    """Return the request for the job of a parsed command line."""
+    submission = _submission(submission_of(context), **options)
     choice = choose_mode(options["mode"], submission.spec, client)
     submission.spec.mode, submission.spec.mode_source = choice.mode, choice.source
     if choice.warning:
         click.echo(f"wattfold: {choice.warning}", err=True)
     if choice.mode in (request.MODES["map"], request.MODES["rebuild"]):
         _start_as_charm(submission.spec, checked=not options["no_check"])
-    return client.submit(submission)
+    return submission
 
 
 def _start_as_charm(spec: pb.JobSpec, *, checked: bool) -> None:
@@ -51,6 +58,7 @@ def _submission(
     hold: bool,
     after: Sequence[After],
     begin_at_s: float | None,
+    array: str = "",
     idempotency_key: str,
     no_check: bool,
     **options: Any,
@@ -68,6 +76,7 @@ def _submission(
         held=hold,
         after=dependencies(after),
         begin_at_s=begin_at_s or 0.0,
+        array=array,
     )
 
 

@@ -102,6 +102,11 @@ class CoordinatorClient:
         answer: pb.SubmitResponse = self._call(self._stub.Submit, request)
         return answer.job_id
 
+    def submit_many(self, request: pb.SubmitManyRequest) -> Sequence[pb.SubmitResult]:
+        """Submit many jobs and return the result of each."""
+        answer: pb.SubmitManyResponse = self._call(self._stub.SubmitMany, request)
+        return answer.results
+
     def cancel(self, job_id: str, force: bool = False) -> pb.CancelResponse:
         """Cancel a job, with ``force`` even if its nodes are unreachable. Return its state."""
         request = pb.CancelRequest(job_id=job_id, force=force)

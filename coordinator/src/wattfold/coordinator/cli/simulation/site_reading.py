@@ -15,6 +15,7 @@ from wattfold.contract.units import NS_PER_S, uw_from_w
 from wattfold.coordinator.adapters.requests.profiles import epochs_from, stored_from
 from wattfold.coordinator.cli.shared.client import CoordinatorClient
 from wattfold.coordinator.cli.shared.formatting import ENDED_STATES
+from wattfold.coordinator.cli.simulation.array_tasks import with_tasks
 from wattfold.coordinator.cli.simulation.site_values import (
     has_left,
     is_closed,
@@ -114,7 +115,9 @@ class _Reader:
     def __init__(self, messages: SiteMessages) -> None:
         self._messages = messages
         view = messages.view
-        self._open = [job for job in view.jobs if job.state not in ENDED_STATES]
+        open_jobs = [job for job in view.jobs if job.state not in ENDED_STATES]
+        self._open = [task for job in open_jobs for task in with_tasks(job)]
+        self._limited = [job.job_id for job in open_jobs if job.array.limit]
         times_s = [view.time_s, *(job.submitted_at_s for job in self._open)]
         times_s += [job.started_at_s for job in self._open if job.started_at_s]
         self._origin_s = min(times_s) - BEFORE_S
@@ -327,6 +330,8 @@ class _Reader:
             )
         if counts.evolving:
             notes.append(f"{_jobs(counts.evolving)} changing requests, which stay as they are.")
+        if self._limited:
+            notes.append(f"Limits of concurrent tasks are not simulated: {_some(self._limited)}.")
         if counts.held:
             notes.append(f"{_jobs(counts.held)} been held and is never released.")
         if predict:

@@ -64,7 +64,7 @@ def collect(session: Session, target: Path, procs_per_node: int | None) -> None:
     from wattfold.simulator.workloads.swf_writer import write_swf
 
     with session.connect() as client:
-        jobs = list(client.list_jobs(include_ended=True, limit=MOST).jobs)
+        jobs = list(client.list_jobs(include_ended=True, limit=MOST, tasks=True).jobs)
         nodes = list(client.list_nodes().nodes)
     site = site_of(nodes, procs_per_node)
     workload = workload_of(jobs, site)

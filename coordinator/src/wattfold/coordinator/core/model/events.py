@@ -9,15 +9,9 @@ import enum
 from dataclasses import dataclass
 
 from wattfold.contract.ids import Epoch, JobId, NodeId
-from wattfold.coordinator.core.model.announced import (
-    BudgetAnnounced as BudgetAnnounced,
-)
-from wattfold.coordinator.core.model.announced import (
-    BudgetCancelled as BudgetCancelled,
-)
-from wattfold.coordinator.core.model.announced import (
-    BudgetsScheduled as BudgetsScheduled,
-)
+from wattfold.coordinator.core.model.announced import BudgetAnnounced as BudgetAnnounced
+from wattfold.coordinator.core.model.announced import BudgetCancelled as BudgetCancelled
+from wattfold.coordinator.core.model.announced import BudgetsScheduled as BudgetsScheduled
 from wattfold.coordinator.core.model.conditions import UNCONDITIONAL, StartConditions
 from wattfold.coordinator.core.model.configuration import (
     NodeRegistered,
@@ -28,6 +22,7 @@ from wattfold.coordinator.core.model.configuration import (
 from wattfold.coordinator.core.model.emergency import EmergencyBegun, EmergencyEnded
 from wattfold.coordinator.core.model.epoch_times import SeenCurve, SeenEpochs
 from wattfold.coordinator.core.model.job import Assignment, JobSpec, ResizeMode
+from wattfold.coordinator.core.model.job_array import ArraySubmitted as ArraySubmitted
 from wattfold.coordinator.core.model.modification import JobModified as JobModified
 from wattfold.coordinator.core.model.plan import Plan, PlanningRound, Preemption, Refusal, Waiting
 from wattfold.coordinator.core.model.reports import (
@@ -372,6 +367,7 @@ Event = (
     | LeaveAnswered
     | LeaveFailed
     | JobSubmitted
+    | ArraySubmitted
     | JobCancelRequested
     | JobHeld
     | JobReleased

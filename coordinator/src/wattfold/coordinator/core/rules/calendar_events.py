@@ -16,6 +16,7 @@ from dataclasses import replace
 
 from wattfold.coordinator.core.model import events as ev
 from wattfold.coordinator.core.model.job import Job, JobState
+from wattfold.coordinator.core.model.job_array import JobArray
 from wattfold.coordinator.core.rules import start_conditions
 from wattfold.coordinator.core.state.state import Gap, State
 
@@ -44,7 +45,8 @@ def _step(state: State, by_ns: int, now_ns: int) -> None:
         state.reservations[name] = replace(one, start_ns=start_ns, end_ns=one.end_ns - by_ns)
         if start_ns > now_ns and name in state.begun:
             state.begun.remove(name)
-    for job in state.index.open.values():
+    dated: list[Job | JobArray] = [*state.index.open.values(), *state.arrays.values()]
+    for job in dated:
         if job.spec.due_ns >= 0:
             job.spec = replace(job.spec, due_ns=max(job.spec.due_ns - by_ns, 0))
     start_conditions.calendar_stepped(state, by_ns, now_ns)
@@ -73,8 +75,9 @@ def _disbelieve(state: State, gap: Gap, late_ns: int) -> None:
     excess_ns = min(late_ns, gap.claimed_ns)
     state.gap = replace(gap, claimed_ns=gap.claimed_ns - excess_ns)
     state.index.disbelieved_ns = excess_ns
-    for job in state.jobs.values():
-        job.move_past(excess_ns, gap.until_ns)
+    timed: list[Job | JobArray] = [*state.jobs.values(), *state.arrays.values()]
+    for one in timed:
+        one.move_past(excess_ns, gap.until_ns)
     for job in state.index.open.values():
         state.index.add_limit(job)
     state.index.touch_everything()

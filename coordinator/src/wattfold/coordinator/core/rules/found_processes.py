@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from wattfold.contract.ids import JobId, NodeId
+from wattfold.contract.ids import JobId, NodeId, array_of
 from wattfold.coordinator.core.model import actions as act
 from wattfold.coordinator.core.model import reports
 from wattfold.coordinator.core.model.job import Job, JobState
 from wattfold.coordinator.core.model.node import FORGOTTEN, Node
-from wattfold.coordinator.core.rules import adoption, calendar_events, job_ends, job_events, requeue
+from wattfold.coordinator.core.rules import (
+    adoption,
+    arrays,
+    calendar_events,
+    job_ends,
+    job_events,
+    requeue,
+)
 from wattfold.coordinator.core.state.state import State
 
 _JOB_DIGITS_MAX = 12
@@ -23,6 +30,7 @@ def take_processes(
     out: list[act.Action] = []
     # Known processes first: a stray process is adopted only on cores without known processes.
     for reading in sorted(processes, key=lambda reading: _stray(state, node, reading)):
+        arrays.name(state, reading.job_id, now_ns)
         job = state.jobs.get(reading.job_id)
         if job is None:
             _keep_number(state, reading.job_id)
@@ -93,8 +101,9 @@ def _adopt(job: Job, node_id: NodeId, reading: reports.ProcessReading) -> None:
 
 def _keep_number(state: State, job_id: JobId) -> None:
     """Ensure that no new job gets the number of a job from another journal on a node."""
-    if job_id.isascii() and job_id.isdecimal() and len(job_id) <= _JOB_DIGITS_MAX:
-        state.submissions = max(state.submissions, int(job_id))
+    number = array_of(job_id) or job_id
+    if number.isascii() and number.isdecimal() and len(number) <= _JOB_DIGITS_MAX:
+        state.submissions = max(state.submissions, int(number))
 
 
 def _stray(state: State, node: Node, reading: reports.ProcessReading) -> bool:

@@ -6,8 +6,9 @@ import itertools
 from collections.abc import Collection, Iterable, Iterator
 
 from wattfold.contract.cpuset import CpuSet
-from wattfold.contract.ids import JobId, NodeId
+from wattfold.contract.ids import JobId, NodeId, array_of
 from wattfold.coordinator.core.model.job import PLACED_STATES, Assignment, Job, JobState, SizeUnit
+from wattfold.coordinator.core.model.job_array import JobArray
 from wattfold.coordinator.core.model.job_units import misshapen
 from wattfold.coordinator.core.model.node import FORGOTTEN, Duty, Node
 from wattfold.coordinator.core.power.charge import given_back_uw
@@ -238,6 +239,8 @@ def check_derived(state: State) -> None:
             followers.setdefault(job_id, set()).add(job.job_id)
     if index.all_followers() != followers:
         raise InvariantError("the index differs from the dependencies of open jobs")
+    for array in state.arrays.values():
+        _check_array(state, array)
     placed = [job for job in jobs if job.state in PLACED_STATES]
     if index.placed() != placed:
         raise InvariantError("the index differs from the set of placed jobs")
@@ -247,3 +250,17 @@ def check_derived(state: State) -> None:
         raise InvariantError("the index differs from the set of nodes that are not admitted")
     if set(index.retired) != {n.node_id for n in state.nodes.values() if n.retired}:
         raise InvariantError("the index differs from the set of retired nodes")
+
+
+def _check_array(state: State, array: JobArray) -> None:
+    """Check that every index is a job, counted as an ended job, or left."""
+    array_id, index = array.array_id, state.index
+    tasks = [job for job in state.jobs.values() if array_of(job.job_id) == array_id]
+    known = {*index.tasks(array_id), *index.ended_tasks(array_id)}
+    if {job.job_id for job in tasks} != known:
+        raise InvariantError(f"the index differs from the tasks of array {array_id}")
+    counted = len(tasks) + sum(array.ends.values()) + array.dropped + array.left
+    if counted != len(array.index_set):
+        raise InvariantError(
+            f"array {array_id} has {len(array.index_set)} indices, but {counted} are counted"
+        )

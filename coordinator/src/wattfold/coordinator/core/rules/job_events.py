@@ -12,6 +12,8 @@ from wattfold.coordinator.core.model.resize_cost import learn_stall
 from wattfold.coordinator.core.model.speeds import with_speed
 from wattfold.coordinator.core.rules import (
     adoption,
+    arrays,
+    deletion,
     job_ends,
     reach,
     requeue,
@@ -36,7 +38,8 @@ OfRank = (
 def submitted(state: State, event: ev.JobSubmitted, now_ns: int) -> list[act.Action]:
     """Add a job to the queue."""
     job_state = JobState.HELD if event.held else JobState.PENDING
-    index = state.index
+    for one in event.conditions.after:
+        arrays.name(state, one.job_id, now_ns)
     state.jobs[event.job_id] = job = Job(
         job_id=event.job_id,
         spec=event.spec,
@@ -48,17 +51,27 @@ def submitted(state: State, event: ev.JobSubmitted, now_ns: int) -> list[act.Act
         conditions=event.conditions,
         known=run_time_predictions.known(state, event.spec),
     )
-    index.add_job(job)
+    state.index.add_job(job)
     start_conditions.submitted(state, job, now_ns)
-    state.submissions += 1
-    if event.key:
-        state.keys[event.key] = event.job_id
-        index.key_of[event.job_id] = event.key
-        state.key_prints[event.key] = event.fingerprint
+    keep_number(state, event)
     if job.state is JobState.PENDING:
         state.plan_needed = "job submitted"
-    _drop_oldest(state)
+    deletion.drop_oldest(state)
     return []
+
+
+def keep_number(state: State, event: ev.JobSubmitted | ev.ArraySubmitted) -> None:
+    """Record the number and the idempotency key of a submission.
+
+    An earlier submission of the same call may have been withdrawn, so the number may be higher than
+    the next.
+    """
+    number = int(event.job_id) if event.job_id.isascii() and event.job_id.isdecimal() else 0
+    state.submissions = max(state.submissions + 1, number)
+    if event.key:
+        state.keys[event.key] = event.job_id
+        state.index.key_of[event.job_id] = event.key
+        state.key_prints[event.key] = event.fingerprint
 
 
 def cancel_requested(state: State, event: ev.JobCancelRequested, now_ns: int) -> list[act.Action]:
@@ -299,23 +312,3 @@ def rank_of(state: State, event: OfRank) -> tuple[Job | None, Rank | None]:
     if job is None or (event.attempt and event.attempt != job.attempt):
         return None, None
     return job, job.ranks.get(event.node_id)
-
-
-def _drop_oldest(state: State) -> None:
-    """Drop the oldest ended jobs and submission keys beyond the limits.
-
-    Open jobs do not count, so a job that has just ended is always known.
-    """
-    index, ended, limit = state.index, state.index.ended, state.settings.kept_ended_jobs
-    while len(ended) > limit:
-        job_id = next(iter(ended))
-        start_conditions.forget(state, job_id)
-        del state.jobs[job_id]
-        index.forget_job(job_id)
-        key = index.key_of.pop(job_id, "")
-        if key:
-            index.spent_keys[key] = None
-    while len(index.spent_keys) > state.settings.kept_keys:
-        key = next(iter(index.spent_keys))
-        del index.spent_keys[key], state.keys[key]
-        state.key_prints.pop(key, None)

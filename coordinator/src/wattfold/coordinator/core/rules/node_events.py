@@ -36,6 +36,8 @@ def connected(state: State, event: reports.NodeConnected, now_ns: int) -> list[a
         node.message = outside
         return []
     admission.renew_account(state, node, event)
+    if node.spec != event.spec:
+        state.index.nodes_changed(state.arrays)
     node.spec, node.reachable, node.leased = event.spec, True, False
     node.fault = event.fault
     windows_ns = [zone.window_ns for zone in event.spec.zones]
@@ -192,5 +194,6 @@ def _remove(state: State, node: Node, now_ns: int) -> list[act.Action]:
     state.ledger.close(node.node_id)
     del state.nodes[node.node_id]
     state.index.drop_node(node.node_id)
+    state.index.nodes_changed(state.arrays)
     state.cap_sums.drop(node.node_id)
     return out

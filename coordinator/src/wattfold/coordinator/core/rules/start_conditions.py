@@ -12,12 +12,18 @@ then written into the dependencies on them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import replace
 
-from wattfold.contract.ids import JobId
-from wattfold.coordinator.core.model.conditions import Dependency, DependencyState
+from wattfold.contract.ids import JobId, array_of
+from wattfold.coordinator.core.model.conditions import (
+    Dependency,
+    DependencyState,
+    StartConditions,
+)
 from wattfold.coordinator.core.model.job import Job, JobState
+from wattfold.coordinator.core.model.job_array import ArraySubmitted
+from wattfold.coordinator.core.rules.array_counts import finished, succeeded
 from wattfold.coordinator.core.state.state import State
 
 NOT_PLANNED = "not planned yet"
@@ -29,14 +35,25 @@ _NAMED_MAX = 4
 """Maximum number of jobs that a reason names."""
 
 
-def dependency_state(jobs: Mapping[JobId, Job], dependency: Dependency) -> DependencyState:
-    """Return whether a dependency is met. An unknown job has ended, but not known to succeed."""
+def dependency_state(state: State, dependency: Dependency) -> DependencyState:
+    """Return whether a dependency is met. An unknown job has ended, but not known to succeed.
+
+    A dependency on an array is one on all of its tasks.
+    """
     if dependency.settled is not DependencyState.OPEN:
         return dependency.settled
-    job = jobs.get(dependency.job_id)
+    job, array = state.jobs.get(dependency.job_id), state.arrays.get(dependency.job_id)
+    if array is not None:
+        if not finished(state, array):
+            return DependencyState.OPEN
+        return _final_state(dependency, succeeded=succeeded(state, array))
     if job is not None and not job.final:
         return DependencyState.OPEN
-    succeeded = job is not None and job.state is JobState.COMPLETED
+    completed = job is not None and job.state is JobState.COMPLETED
+    return _final_state(dependency, succeeded=completed)
+
+
+def _final_state(dependency: Dependency, *, succeeded: bool) -> DependencyState:
     met = succeeded or not dependency.success
     return DependencyState.MET if met else DependencyState.NEVER
 
@@ -46,7 +63,7 @@ def submitted(state: State, job: Job, now_ns: int) -> None:
     if job.conditions:
         for dependency in job.conditions.after:
             # Nothing else will settle a dependency on a job that is not known.
-            if dependency.job_id not in state.jobs or dependency.job_id == job.job_id:
+            if not _is_known(state, dependency.job_id) or dependency.job_id == job.job_id:
                 _settle(state, job, dependency.job_id)
         if job.state is JobState.PENDING:
             job.state = JobState.WAITING  # No plan has seen it.
@@ -63,13 +80,33 @@ def review(state: State, job: Job, now_ns: int) -> None:
         one = changed.pop()
         if _reviewed(state, one, now_ns):
             changed.extend(_followers(state, one.job_id))
+            changed.extend(_followers(state, array_of(one.job_id)))
 
 
 def review_followers(state: State, job: Job, now_ns: int) -> None:
     """Review the jobs that wait for a job which has ended or was reopened."""
-    for follower in _followers(state, job.job_id):
+    review_followers_of(state, job.job_id, now_ns)
+    review_followers_of(state, array_of(job.job_id), now_ns)
+
+
+def review_followers_of(state: State, job_id: JobId, now_ns: int) -> None:
+    """Review the jobs that wait for a job or an array."""
+    for follower in _followers(state, job_id):
         state.index.show_job(follower.job_id)
         review(state, follower, now_ns)
+
+
+def of_new_array(state: State, event: ArraySubmitted) -> StartConditions:
+    """Return the conditions of a new array, with dependencies on unknown jobs settled."""
+    conditions = event.conditions
+    for one in conditions.after:
+        if not _is_known(state, one.job_id):
+            conditions = _settled(state, conditions, one.job_id)
+    return conditions
+
+
+def _is_known(state: State, job_id: JobId) -> bool:
+    return job_id in state.jobs or job_id in state.arrays
 
 
 def pass_time(state: State, now_ns: int) -> None:
@@ -85,21 +122,34 @@ def calendar_stepped(state: State, by_ns: int, now_ns: int) -> None:
             moved_ns = max(job.conditions.begin_ns - by_ns, 0)
             job.conditions = replace(job.conditions, begin_ns=moved_ns)
             review(state, job, now_ns)
+    for array in state.arrays.values():
+        if array.conditions.begin_ns >= 0:
+            moved_ns = max(array.conditions.begin_ns - by_ns, 0)
+            array.conditions = replace(array.conditions, begin_ns=moved_ns)
 
 
 def forget(state: State, job_id: JobId) -> None:
-    """Settle the dependencies on an ended job before the core deletes it."""
+    """Settle the dependencies on an ended job or array before the core deletes it."""
     for follower in _followers(state, job_id):
         _settle(state, follower, job_id)
+    for array in state.arrays.values():
+        if array.conditions.after:
+            array.conditions = _settled(state, array.conditions, job_id)
+
+
+def _settled(
+    state: State, conditions: StartConditions, job_id: JobId, *, itself: bool = False
+) -> StartConditions:
+    def settled(one: Dependency) -> Dependency:
+        found = _final_state(one, succeeded=False) if itself else dependency_state(state, one)
+        return replace(one, settled=found)
+
+    after = tuple(settled(one) if one.job_id == job_id else one for one in conditions.after)
+    return replace(conditions, after=after)
 
 
 def _settle(state: State, job: Job, job_id: JobId) -> None:
-    jobs = {key: one for key, one in ((job_id, state.jobs.get(job_id)),) if one and one is not job}
-    after = tuple(
-        replace(one, settled=dependency_state(jobs, one)) if one.job_id == job_id else one
-        for one in job.conditions.after
-    )
-    job.conditions = replace(job.conditions, after=after)
+    job.conditions = _settled(state, job.conditions, job_id, itself=job_id == job.job_id)
     state.index.unfollow(job.job_id, job_id)
     state.index.show_job(job.job_id)
 
@@ -142,12 +192,12 @@ def _obstacle(state: State, job: Job, now_ns: int) -> str:
     failed: list[JobId] = []
     stuck: list[JobId] = []
     for one in job.conditions.after:
-        found = dependency_state(state.jobs, one)
+        found = dependency_state(state, one)
         if found is DependencyState.NEVER:
             failed.append(one.job_id)
         elif found is DependencyState.OPEN:
             (open_ok if one.success else open_any).append(one.job_id)
-            if state.jobs[one.job_id].hopeless:
+            if _is_hopeless(state, one.job_id):
                 stuck.append(one.job_id)
     job.hopeless = bool(failed or stuck)
     if failed:
@@ -159,6 +209,12 @@ def _obstacle(state: State, job: Job, now_ns: int) -> str:
     if parts:
         return f"waits for {' and '.join(parts)}"
     return BEGIN_TIME if job.conditions.begin_ns > now_ns else ""
+
+
+def _is_hopeless(state: State, job_id: JobId) -> bool:
+    job = state.jobs.get(job_id)
+    tasks = state.index.tasks(job_id).values() if job is None else [job]
+    return any(one.hopeless for one in tasks)
 
 
 def _named(job_ids: Iterable[JobId]) -> str:

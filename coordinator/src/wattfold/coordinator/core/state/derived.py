@@ -24,6 +24,12 @@ class Derived:
     cap_sums: CapSums = field(default_factory=CapSums)
 
     @classmethod
-    def of(cls, jobs: Iterable[Job], nodes: Iterable[Node], keys: Mapping[str, JobId]) -> Derived:
-        """Derive the values of a state with these jobs, nodes and idempotency keys."""
-        return cls(index=Index(jobs, nodes, keys))
+    def of(
+        cls,
+        jobs: Iterable[Job],
+        nodes: Iterable[Node],
+        keys: Mapping[str, JobId],
+        arrays: Iterable[JobId] = (),
+    ) -> Derived:
+        """Derive the values of a state with these jobs, nodes, idempotency keys and arrays."""
+        return cls(index=Index(jobs, nodes, keys, arrays))

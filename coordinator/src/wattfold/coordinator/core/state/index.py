@@ -15,7 +15,7 @@ import heapq
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from wattfold.contract.ids import JobId, NodeId
+from wattfold.contract.ids import JobId, NodeId, array_of
 from wattfold.coordinator.core.model.conditions import DependencyState
 from wattfold.coordinator.core.model.job import PLACED_STATES, Job, JobState
 from wattfold.coordinator.core.model.node import Duty, Node
@@ -41,6 +41,7 @@ class Index:
         jobs: Iterable[Job] = (),
         nodes: Iterable[Node] = (),
         keys: Mapping[str, JobId] | None = None,
+        arrays: Iterable[JobId] = (),
     ) -> None:
         self.touched = Touched()
         self.news: list[JobId] = []
@@ -71,12 +72,19 @@ class Index:
         self._limits: list[tuple[int, JobId]] = []
         self._begins: list[tuple[int, JobId]] = []
         self._followers: dict[JobId, dict[JobId, None]] = {}
+        self._tasks: dict[JobId, dict[JobId, Job]] = {}
+        self._ended_tasks: dict[JobId, dict[JobId, None]] = {}
+        self.unfilled: dict[JobId, None] = {}
+        """Arrays that may lack tasks, besides the arrays of touched tasks."""
+        self.capacities: dict[JobId, int] = {}
+        """Numbers of tasks that the known nodes could run, of arrays that asked for it."""
         for node in nodes:
             self.add_node(node)
         over: list[Job] = []
         for job in jobs:
             if job.final:
                 over.append(job)
+                self._note_end(job.job_id)
                 continue
             self.add_job(job)
             self.add_limit(job)
@@ -87,8 +95,9 @@ class Index:
         """Idempotency key of each job that has a key."""
         self.spent_keys: dict[str, None] = {}
         """Keys of deleted jobs, in order of deletion."""
+        known_arrays = {*arrays}
         for key, job_id in (keys or {}).items():
-            if job_id in self.open or job_id in self.ended:
+            if job_id in self.open or job_id in self.ended or job_id in known_arrays:
                 self.key_of[job_id] = key
             else:
                 self.spent_keys[key] = None
@@ -103,6 +112,8 @@ class Index:
         """Add a submitted job."""
         self._job_order[job.job_id] = self._next_number()
         self.open[job.job_id] = job
+        if array_id := array_of(job.job_id):
+            self._tasks.setdefault(array_id, {})[job.job_id] = job
         for one in unsettled(job):
             self._followers.setdefault(one, {})[job.job_id] = None
         self.add_begin(job)
@@ -131,23 +142,74 @@ class Index:
         self.open.pop(job.job_id, None)
         self._job_order.pop(job.job_id, None)
         self.ended[job.job_id] = None
+        self._note_end(job.job_id)
         for one in unsettled(job):
             self.unfollow(job.job_id, one)
+
+    def renew_job(self, job: Job) -> None:
+        """Replace the object of an open job. For copies of the state."""
+        self.open[job.job_id] = job
+        if array_id := array_of(job.job_id):
+            self._tasks[array_id][job.job_id] = job
 
     def reopen_job(self, job: Job, jobs: Iterable[Job]) -> None:
         """Reopen an ended job. ``jobs`` are all jobs in order of submission."""
         self.ended.pop(job.job_id, None)
+        self._forget_end(job.job_id)
         self.open.clear()
+        self._tasks.clear()
         for one in jobs:
             if not one.final:
                 self.add_job(one)
 
     def forget_job(self, job_id: JobId) -> None:
-        """Remove a deleted job."""
+        """Remove a deleted job or array."""
         self.ended.pop(job_id, None)
+        self._forget_end(job_id)
         self._followers.pop(job_id, None)
         self.forgotten.append(job_id)
         self.touched.shown[job_id] = None
+
+    # Tasks of arrays.
+
+    def tasks(self, array_id: JobId) -> dict[JobId, Job]:
+        """Return the tasks of an array that are jobs and have not ended."""
+        return self._tasks.get(array_id, {})
+
+    def ended_tasks(self, array_id: JobId) -> dict[JobId, None]:
+        """Return the ended tasks of an array that the core has not deleted."""
+        return self._ended_tasks.get(array_id, {})
+
+    def take_unfilled(self, arrays: Iterable[JobId]) -> list[JobId]:
+        """Remove and return the arrays that may lack tasks, from all these arrays."""
+        found, self.unfilled = self.unfilled, {}
+        if self.touched.everything:
+            return list(arrays)
+        found.update(dict.fromkeys(map(array_of, self.touched.jobs)))
+        # In the order of the arrays, so that the order of new tasks is always the same.
+        return [array_id for array_id in arrays if array_id in found] if found else []
+
+    def nodes_changed(self, arrays: Iterable[JobId]) -> None:
+        """Let arrays count again how many of their tasks the nodes could run."""
+        self.capacities.clear()
+        self.unfilled.update(dict.fromkeys(arrays))
+
+    def _note_end(self, job_id: JobId) -> None:
+        if array_id := array_of(job_id):
+            self._ended_tasks.setdefault(array_id, {})[job_id] = None
+            left = self._tasks.get(array_id, {})
+            left.pop(job_id, None)
+            if not left:
+                self._tasks.pop(array_id, None)
+
+    def _forget_end(self, job_id: JobId) -> None:
+        if array_id := array_of(job_id):
+            known = self._ended_tasks.get(array_id, {})
+            known.pop(job_id, None)
+            if not known:
+                self._ended_tasks.pop(array_id, None)
+
+    # Time limits.
 
     def add_limit(self, job: Job) -> None:
         """Record the time limit of a running job."""

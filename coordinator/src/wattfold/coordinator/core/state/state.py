@@ -11,6 +11,7 @@ from wattfold.coordinator.core.model.emergency import Emergency
 from wattfold.coordinator.core.model.epoch_times import AppEpochs
 from wattfold.coordinator.core.model.events import ProfileStored, ProgramCertified
 from wattfold.coordinator.core.model.job import Job
+from wattfold.coordinator.core.model.job_array import JobArray
 from wattfold.coordinator.core.model.node import GIVEN_BACK, Node
 from wattfold.coordinator.core.model.plan import PlanningRound
 from wattfold.coordinator.core.model.queue import Queue
@@ -110,6 +111,8 @@ class State:
     longest_window_ns: int = 0
     """The longest averaging window of any zone so far."""
     jobs: dict[JobId, Job] = field(default_factory=dict)
+    arrays: dict[JobId, JobArray] = field(default_factory=dict)
+    """Job arrays of which a task waits, runs or is among the known ended jobs."""
     nodes: dict[NodeId, Node] = field(default_factory=dict)
     profiles: dict[str, StoredProfile] = field(default_factory=dict)
     certificates: dict[str, StoredCertificate] = field(default_factory=dict)
@@ -154,7 +157,8 @@ class State:
     derived: Derived = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        self.derived = Derived.of(self.jobs.values(), self.nodes.values(), self.keys)
+        jobs, nodes = self.jobs.values(), self.nodes.values()
+        self.derived = Derived.of(jobs, nodes, self.keys, self.arrays)
 
     @property
     def origin_s(self) -> float:
