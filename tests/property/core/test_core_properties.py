@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from property.core.any_budgets import AnyBudgets
+from property.core.any_power import NODES, AnyPower, check_power
 from unit.core.stage import CHECKED, PACKAGE, Stage, job_spec, running
 from unit.core.stage import node_spec as plain_node
 
@@ -39,7 +40,6 @@ from wattfold.coordinator.models.pass_model import APPLICATIONS, PassProfile
 
 S, W = 1_000_000_000, 1_000_000
 JOBS = [JobId(name) for name in "abcd"]
-NODES = [NodeId(name) for name in ("n0", "n1", "n2")]
 REQUESTS: dict[str, Callable[..., ev.Event]] = {
     "cancel": ev.JobCancelRequested,
     "force": partial(ev.JobCancelRequested, force=True),
@@ -66,7 +66,7 @@ def rich(name: str, memory: int = 8) -> NodeSpec:
     return plain_node(name, memory_bytes=memory, gpus=GPUS, steps_address="unix:s")
 
 
-class AnyEvents(AnyBudgets, RuleBasedStateMachine):
+class AnyEvents(AnyBudgets, AnyPower, RuleBasedStateMachine):
     """Three nodes, four jobs, and answers that need not match any command.
 
     Only the guarantee of agents holds: processes on a node hold different cores of it.
@@ -364,9 +364,8 @@ class AnyEvents(AnyBudgets, RuleBasedStateMachine):
                 )
         there += self.ghosts(node, there) if ghosts else []
         zones = self.state.ledger.accounts
-        cap_w = (
-            10 if floor or node not in zones else zones[node].zones["package-0"].confirmed_uw / W
-        )
+        dark = node not in zones or self.state.nodes[node].dark
+        cap_w = 10 if floor or dark else zones[node].zones["package-0"].confirmed_uw / W
         gone = left and not there and self.state.nodes[node].duty in GIVEN_BACK
         self.stage.connect(rich(node, memory), cap_w, tuple(there), left=gone)
         for job in self.state.jobs.values():
@@ -437,6 +436,7 @@ class AnyEvents(AnyBudgets, RuleBasedStateMachine):
                 assert account.charge_uw >= 60 * W
             if node.duty in (Duty.UNPOWERED, Duty.OUTSIDE, Duty.RETURNED):
                 assert account is None
+        check_power(self.stage)
         for job in self.state.jobs.values():
             # An ending job has at least one process to wait for.
             if job.state is JobState.ENDING:

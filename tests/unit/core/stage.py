@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from unit.core.sleep_settings import SLEEP, S, W
+
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import Epoch, JobId, NodeId, ZoneName
 from wattfold.coordinator.core.machine import CoordinatorCore
@@ -23,13 +25,11 @@ from wattfold.coordinator.core.model.plan import Plan, PlanningRound
 from wattfold.coordinator.core.model.spread import Spread
 from wattfold.coordinator.core.state.state import CoreSettings
 
-S = 1_000_000_000
-W = 1_000_000
 PACKAGE = ZoneName("package-0")
 WINDOW_NS = S
 LEASE_NS = 9 * S
 TIMEOUT_NS = 2 * S
-CHECKED = CoreSettings(check_every=1)
+CHECKED = CoreSettings(check_every=1, sleep=SLEEP)
 BASE_W, FLOOR_W, MAX_W = 10, 10, 50
 
 

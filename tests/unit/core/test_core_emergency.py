@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from unit.core.stage import S, Stage, W, job_spec, on
 from unit.core.test_core_announced import wait_until
+from unit.core.test_core_sleep import ASLEEP_W, Nodes, switches
 
 from wattfold.contract.ids import JobId
 from wattfold.coordinator.adapters.journal import codec
@@ -16,6 +17,7 @@ from wattfold.coordinator.core.model.emergency import (
     JobStep,
 )
 from wattfold.coordinator.core.model.job import JobState
+from wattfold.coordinator.core.model.node_power import PowerState
 from wattfold.coordinator.core.rules import emergency
 
 PROTECTED = EmergencyOrder(queues=("urgent",))
@@ -191,3 +193,42 @@ def test_an_emergency_survives_the_journal() -> None:
     assert loaded.ledger.limit_uw == 30 * W
     event = EmergencyBegun(limit_uw=1, order=PROTECTED)
     assert codec.load_event(*codec.dump_event(event)) == event
+
+
+def test_nodes_without_jobs_sleep_and_wake_at_the_end() -> None:
+    stage = Nodes(200, "n0", "n1", "n2")
+    stage.submit("a", job_spec(restartable=True))
+    stage.plan(on("a", "n0:0-3", cap_w=50))
+    stage.launched("n0", "a")
+    stage.confirm("n0")
+    order = EmergencyOrder(jobs=JobStep.END)
+    found = emergency.forecast(stage.core.state, 25 * W, order)
+    assert found.asleep == ("n0", "n1", "n2")
+    assert found.asleep_uw == 3 * ASLEEP_W * W
+    actions = stage.send(EmergencyBegun(limit_uw=25 * W, order=order))
+    assert switches(actions) == [("n1", False), ("n2", False)]
+    for name in ("n1", "n2"):
+        stage.silent(name)
+        stage.switched(name)
+    assert stage.core.state.ledger.committed_uw > 25 * W
+    assert switches(stage.process_ended("n0", "a")) == [("n0", False)]
+    stage.silent("n0")
+    stage.switched("n0")
+    assert stage.core.state.ledger.committed_uw == 3 * ASLEEP_W * W
+    assert stage.core.state.ledger.breaches == 0
+    assert stage.core.state.emergency is not None
+    assert stage.core.state.emergency.slept == ("n1", "n2", "n0")
+    stage.send(EmergencyEnded())
+    assert {node.power for node in stage.core.state.nodes.values()} <= {
+        PowerState.CALLED,
+        PowerState.BOOTING,
+    }
+
+
+def test_a_node_that_an_operator_put_to_sleep_stays_asleep_at_the_end() -> None:
+    stage = Nodes(200, "n0", "n1")
+    stage.asleep("n0")
+    stage.send(EmergencyBegun(limit_uw=15 * W))
+    stage.send(EmergencyEnded())
+    assert stage.power("n0") is PowerState.ASLEEP
+    assert stage.power("n1") is not PowerState.ASLEEP

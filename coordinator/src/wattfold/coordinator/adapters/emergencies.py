@@ -83,11 +83,21 @@ class Emergencies:
                     name=name, within_ns=within_ns, committed_uw=found.caps_uw, job_ids=jobs
                 )
                 steps.append(step)
+        if found.asleep:
+            suspend_ns = state.settings.sleep.suspend_ns + found.grace_ns
+            steps.append(
+                pb.EmergencyStep(
+                    name="sleep",
+                    within_ns=suspend_ns,
+                    committed_uw=found.asleep_uw,
+                    node_ids=found.asleep,
+                )
+            )
         return pb.BeginEmergencyResponse(
             limit_uw=limit_uw,
             committed_uw=state.ledger.committed_uw,
             steps=steps,
-            short_uw=found.short_uw,
+            short_uw=max(found.asleep_uw - limit_uw, 0) if found.short_uw else 0,
             protected_job_ids=found.protected,
             silent_ns=least_ns if least_ns > settle_ns else 0,
         )

@@ -354,7 +354,7 @@ class Service:
         for action in actions:
             if written or unwritten.harmless(self.core.state, action):
                 self._perform(action)
-            elif isinstance(action, act.Launch | act.SetCaps | act.Leave):
+            elif isinstance(action, act.Launch | act.SetCaps | act.Leave | act.SwitchPower):
                 self.post(unwritten.put_off(action))
 
     def _commit(self) -> bool:

@@ -145,7 +145,10 @@ async def _replayed(config: Config, journal: Journal, origin_s: float) -> Coordi
     core = CoordinatorCore(
         budget_uw=0,
         settings=CoreSettings(
-            dram_cap_uw=config.dram_cap_uw, predict=config.predict, origin_s=origin_s
+            dram_cap_uw=config.dram_cap_uw,
+            predict=config.predict,
+            origin_s=origin_s,
+            sleep=config.power.sleep,
         ),
     )
     count = 0

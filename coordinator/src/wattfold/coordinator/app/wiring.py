@@ -41,6 +41,7 @@ from wattfold.coordinator.adapters.learning.profiles import Lesson, ProgressLear
 from wattfold.coordinator.adapters.learning.residual import AlarmLog
 from wattfold.coordinator.adapters.learning.wishes import WishReporter
 from wattfold.coordinator.adapters.metrics.opening import open_metrics
+from wattfold.coordinator.adapters.node_power.programs import PowerPrograms
 from wattfold.coordinator.adapters.placing import placing
 from wattfold.coordinator.adapters.planning import Planner
 from wattfold.coordinator.adapters.recorder import Recorder
@@ -103,7 +104,12 @@ async def wire(
     history = await _start_history(config, planner, journal, service, stack)
     agents = Agents()
     stack.push_async_callback(agents.close)
-    service.performers = dict.fromkeys(COMMANDS, agents) | {act.Solve: planner}
+    programs = PowerPrograms(config.power, service.post)
+    stack.push_async_callback(programs.close)
+    service.performers = dict.fromkeys(COMMANDS, agents) | {
+        act.Solve: planner,
+        act.SwitchPower: programs,
+    }
     service.contact_anew = agents.contact_anew
     emergencies = Emergencies(
         service,
@@ -124,6 +130,7 @@ async def wire(
         access.rules,
         agents.signal,
     )
+    api.switches_power = config.power.configured
     _record_changes(service, seen, record, stack)
     open_metrics(config.metrics_listen, journal, planner, pictures, seen, stack)
     await open_server(config, listen_address(config), access, api, service, stack)

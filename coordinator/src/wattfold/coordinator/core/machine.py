@@ -18,7 +18,7 @@ from wattfold.coordinator.core.model import actions as act
 from wattfold.coordinator.core.model import configuration, reports
 from wattfold.coordinator.core.model import events as ev
 from wattfold.coordinator.core.model.job import Assignment, Job, JobState
-from wattfold.coordinator.core.model.node import Node, NodeState
+from wattfold.coordinator.core.model.node import Node
 from wattfold.coordinator.core.model.plan import PlanningRound, Snapshot, Waiting
 from wattfold.coordinator.core.model.promise import Promise
 from wattfold.coordinator.core.model.resize_cost import known_of
@@ -41,6 +41,7 @@ from wattfold.coordinator.core.rules import (
     reservation_events,
     run_time_predictions,
     settings_events,
+    sleep,
     start_conditions,
     training_events,
 )
@@ -195,14 +196,12 @@ def _started(state: State, event: ev.CoordinatorStarted, now_ns: int) -> list[ac
     state.solving, state.woken_at_ns = 0, 0
     held = frozenset(event.held)
     for node in state.nodes.values():
-        node_events.lose_contact(state, node, now_ns)
+        node_events.begin_epoch(state, node, now_ns)
         held_ns = event.held_ns if node.node_id in held else 0
         node.lease_until_ns = now_ns + held_ns + longest_ns
         node.unleased |= state.caps_unknown and node.admitted
         if state.caps_unknown or node.node_id in event.doubted:
             cap_events.doubt(state, node, now_ns)
-        if node.state is not NodeState.REFUSED:
-            node.message = "no contact since the coordinator started"
     state.caps_unknown = False
     for job in state.placed():
         for rank in job.ranks.values():
@@ -431,6 +430,7 @@ _HANDLERS: dict[type, Handler] = {
     ev.NodeOrdered: node_orders.ordered,
     reports.LeaveAnswered: node_orders.leave_answered,
     reports.LeaveFailed: node_orders.leave_failed,
+    reports.PowerAnswered: sleep.answered,
     ev.ProfileStored: _profile,
     ev.ProfileDropped: _dropped,
     ev.ProgramCertified: _certified,

@@ -22,7 +22,7 @@ from wattfold.coordinator.core.model.processor_map import map_of
 from wattfold.coordinator.core.model.rank import Rank
 from wattfold.coordinator.core.power.cap_sums import Caps
 from wattfold.coordinator.core.power.charge import originals_uw
-from wattfold.coordinator.core.rules import cap_targets, leave, reach
+from wattfold.coordinator.core.rules import cap_targets, leave, reach, sleep
 from wattfold.coordinator.core.state.blocked import has_beside_cores
 from wattfold.coordinator.core.state.index import Touched
 from wattfold.coordinator.core.state.state import State
@@ -52,7 +52,7 @@ def reconcile(state: State, now_ns: int, cause: str) -> list[act.Action]:
     """
     look = _take_touched(state)
     out = _leases(state, look.nodes, now_ns, cause)
-    out += _leaves(state, now_ns, cause)
+    out += _leaves(state, now_ns, cause) + sleep.steps(state, now_ns, cause)
     anew = cap_targets.update(state, look.node_ids)
     capped = state.nodes.keys() if anew else look.node_ids
     out += _lower(state, state.cap_sums.in_order(capped, state.index.node_order), now_ns, cause)
@@ -97,7 +97,7 @@ def _jobs(state: State, look: _Examined) -> list[Job]:
 
 def _due_ns(state: State, node: Node, now_ns: int) -> int | None:
     """Return the next time at which something about a node is due without an event."""
-    times = [node.caps_retry_ns, node.leave_from_ns]
+    times = [node.caps_retry_ns, node.leave_from_ns, *sleep.next_ns(state, node)]
     if node.reachable and node.admitted and not node.lease_request:
         times.append(node.lease_next_ns)
     if node.state is NodeState.SILENT:

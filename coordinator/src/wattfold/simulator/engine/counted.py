@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -56,6 +56,8 @@ class CountedHoldings:
         self._unplaced: dict[int, None] = {}
         self.scaled: dict[int, int] = {}
         """Decided caps of the jobs whose caps are lower for lack of power."""
+        self.unscaled: Collection[int] = ()
+        """Jobs that wait for boots, which their power pays for: their caps are not lowered."""
 
     def site(self, spendable_uw: int) -> Site:
         """Return the site for schedulers: whole nodes of one kind."""
@@ -171,14 +173,14 @@ class CountedHoldings:
         wanted = {job: self.scaled.get(job, running.cap_uw[job]) for job in running.jobs}
         above_uw = fixed_uw = 0
         for job, cap_uw in wanted.items():
-            least_uw = min(floor_uw, cap_uw)
+            least_uw = cap_uw if job in self.unscaled else min(floor_uw, cap_uw)
             fixed_uw += running.size[job] * (running.beside_uw[job] + least_uw)
             above_uw += running.size[job] * (cap_uw - least_uw)
         room_uw = max(power_uw - fixed_uw, 0)
         self.scaled.clear()
         for job, cap_uw in wanted.items():
             scaled_uw = cap_uw
-            if above_uw > room_uw:
+            if above_uw > room_uw and job not in self.unscaled:
                 least_uw = min(floor_uw, cap_uw)
                 scaled_uw = least_uw + (cap_uw - least_uw) * room_uw // above_uw
                 self.scaled[job] = cap_uw

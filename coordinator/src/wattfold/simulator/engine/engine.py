@@ -31,6 +31,7 @@ import numpy as np
 from wattfold.coordinator.policies.backfill.node_parts import AnyScheduler
 from wattfold.coordinator.policies.port import DramScheduler
 from wattfold.simulator.engine.budget import BudgetSchedule
+from wattfold.simulator.engine.budget_steps import steps_of
 from wattfold.simulator.engine.counted import CountedHoldings, check_counted
 from wattfold.simulator.engine.errors import SimulationError
 from wattfold.simulator.engine.holdings import Holdings, Nodes
@@ -146,6 +147,10 @@ class PoolSimulation:
         self._start_ns = self._submit_ns[0] if len(table) else 0
         self._steps = [*steps_of(budget, machine, self._start_ns), (NEVER, 0)]
         self._step = 0
+        self._own_ns = NEVER
+        """For `SleepingPool`, as the next two: next time at which a node changes by itself."""
+        self._beside_uw = self._asleep_uw = 0
+        """Charge and power of nodes beside those of running jobs and nodes without a job."""
         self._budget_uw = self._steps[0][1]
         self._now_ns = self._start_ns
         self._energy = 0
@@ -233,6 +238,8 @@ class PoolSimulation:
             revisit_ns = scheduler.revisit_ns
             if self._now_ns < revisit_ns < now_ns:
                 now_ns = revisit_ns
+            if self._own_ns < now_ns:
+                now_ns = self._own_ns
             if now_ns == NEVER or self.ended == jobs:
                 return False
             self._pass_time(now_ns)
@@ -244,8 +251,8 @@ class PoolSimulation:
         if span_ns:
             running = self._running
             idle_uw = self._idle_uw
-            self._energy += (self._unused_uw + running.drawn_uw) * span_ns
-            if idle_uw + running.committed_uw > self._budget_uw:
+            self._energy += (self._unused_uw + running.drawn_uw + self._asleep_uw) * span_ns
+            if idle_uw + running.committed_uw + self._beside_uw > self._budget_uw:
                 self._over_ns += span_ns
             self._now_ns = now_ns
 
@@ -263,7 +270,7 @@ class PoolSimulation:
             self._step += 1
             self.events += 1
             self._holdings.pass_windows(now_ns)
-            scheduler.site(self._holdings.site(self._budget_uw - self._idle_uw))
+            scheduler.site(self._holdings.site(self._spendable_uw()))
             if self._holdings.requeued:
                 self._tell_requeued(now_ns)
             asked += each
@@ -297,6 +304,10 @@ class PoolSimulation:
         self.scheduler.end(job, now_ns)
         if self.on_end is not None:
             self.on_end(self, job)
+
+    def _spendable_uw(self) -> int:
+        """Return the power that plans may use above the charge of nodes without a job."""
+        return self._budget_uw - self._idle_uw
 
     def _decided(self, now_ns: int) -> Sequence[Any]:
         """Return the decisions of the scheduler, and measure their time."""
@@ -333,11 +344,11 @@ class PoolSimulation:
     def _settle(self, now_ns: int) -> None:
         """Close an instant: fit power into the budget, and append an entry to the series."""
         running = self._running
-        idle_uw, holdings = self._idle_uw, self._holdings
+        idle_uw, holdings = self._idle_uw + self._beside_uw, self._holdings
         if holdings.scaled or idle_uw + running.committed_uw > self._budget_uw:
             holdings.fit(self._budget_uw - idle_uw, now_ns)
         committed_uw = idle_uw + running.committed_uw
-        drawn_uw = self._unused_uw + running.drawn_uw
+        drawn_uw = self._unused_uw + running.drawn_uw + self._asleep_uw
         if committed_uw > self._budget_uw:
             raise SimulationError(
                 f"committed {committed_uw} uW above the budget of {self._budget_uw} uW at "
@@ -385,20 +396,6 @@ class PoolSimulation:
             longest_decision_cpu_ns=self._longest_cpu_ns,
             prices=self.prices,
         )
-
-
-def steps_of(
-    budget: BudgetSchedule, machine: Machine | NodeMachine, start_ns: int
-) -> list[tuple[int, int]]:
-    """Return the times of the log at which budget or nodes change, each with its budget."""
-    steps = [(start_ns + s.at_ns, s.budget_uw) for s in budget.steps]
-    windows = machine.windows if isinstance(machine, NodeMachine) else ()
-    known = {at_ns for at_ns, _ in steps}
-    edges = {start_ns + edge for w in windows for edge in (w.start_ns, w.end_ns)} - known
-    for at_ns in sorted(edges):
-        in_force = max((step for step in steps if step[0] <= at_ns), key=lambda step: step[0])
-        steps.append((at_ns, in_force[1]))
-    return sorted(steps)
 
 
 def simulate(

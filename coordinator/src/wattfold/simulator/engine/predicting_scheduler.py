@@ -127,6 +127,15 @@ class PredictingScheduler:
         self._jobs.foretell(job, planned_ns)
         self._inner.submit(job, now_ns)
 
+    def change(self, job: int, now_ns: int) -> None:
+        """Use the new start of a running job that waited for its nodes."""
+        held = self._jobs.held(job)
+        if held is not None and job in self._running:
+            self._running[job] = held.started_ns
+            if job in self._planned:
+                heappush(self._due, (max(self._ends_ns(job, now_ns), now_ns + 1), job))
+        self._inner.change(job, now_ns)
+
     def end(self, job: int, now_ns: int) -> None:
         """Handle the end of a job."""
         self._learn()

@@ -249,6 +249,20 @@ class Progress(ABC):
         self.stalled_ns[job] += charge_ns
         self._renew_end(job, now_ns)
 
+    def begin_at(self, job: int, at_ns: int, now_ns: int) -> None:
+        """Let a job that holds its nodes make progress from this time on, and not before.
+
+        A job that has made no progress yet starts then. Another job is stalled until then.
+        """
+        self._advance(job, now_ns)
+        before_ns = max(self.stalled_until_ns.get(job, 0), now_ns)
+        self.stalled_until_ns[job] = at_ns
+        if self.done[job] <= self._kept.get(job, 0.0):
+            self.start_ns[job] = at_ns
+        else:
+            self.stalled_ns[job] += at_ns - before_ns
+        self._renew_end(job, now_ns)
+
     def done_by(self, job: int, now_ns: int) -> float:
         """Return the fraction of a job's work that is done."""
         begin_ns = self.since_ns[job]

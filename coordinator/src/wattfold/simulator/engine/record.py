@@ -16,6 +16,7 @@ from wattfold.simulator.engine.jobs import JobTable
 from wattfold.simulator.engine.machine import Machine
 from wattfold.simulator.engine.node_machine import NodeMachine
 from wattfold.simulator.engine.prices import Prices
+from wattfold.simulator.engine.sleep_counts import SleepCounts
 from wattfold.simulator.workloads.workload import Floats, Ints
 
 Texts = NDArray[np.object_]
@@ -111,3 +112,5 @@ class RunRecord:
     longest_decision_cpu_ns: int = 0
     prices: Prices | None = None
     """Prices of energy and tardiness; None: no costs."""
+    sleep: SleepCounts | None = None
+    """Boots and nodes awake; None: no node sleeps."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from wattfold.contract.units import w_from_uw
 from wattfold.coordinator.core.model.node import NodeKind
 from wattfold.coordinator.models.pass_model import PassProfile
@@ -34,6 +36,8 @@ class TableJobs(JobInformation):
         self._malleable: list[bool] = table.malleable.tolist()
         self._restart_s = restart_s
         self._foretold: dict[int, int] = {}
+        self.unscaled_uw: Mapping[int, int] = {}
+        """Decided caps of jobs whose caps are lower for a short time, until nodes are asleep."""
         self._profiles = table.profiles
         self._waits_of = table.waits_of
         self._plain = not (restart_s or any(self._malleable)) and table.waits is None
@@ -64,7 +68,8 @@ class TableJobs(JobInformation):
         running = self._running
         if job not in running.jobs:
             return None
-        return Held(running.size[job], running.cap_uw[job], running.start_ns[job])
+        cap_uw = self.unscaled_uw.get(job, running.cap_uw[job])
+        return Held(running.size[job], cap_uw, running.start_ns[job])
 
     def foretell(self, job: int, estimate_ns: int) -> None:
         """Set the predicted run time of a job at its requested size."""

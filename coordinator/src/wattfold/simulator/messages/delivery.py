@@ -58,9 +58,17 @@ class Messages:
     def _happens(self, probability: float) -> bool:
         return self._random.random() < probability
 
-    def send(self, agent: Agent, command: Command) -> None:
+    def send(self, agent: Agent, command: Command | act.SwitchPower) -> None:
         """Send a command; its answer or its timeout is posted later."""
         epoch = self._coordinator.epoch
+        if isinstance(command, act.SwitchPower):
+            kept = reports.PowerAnswered(
+                node_id=command.node_id,
+                request_id=command.request_id,
+                error="simulated nodes keep their power",
+            )
+            self._clock.later(self.delay_ns(), lambda: self._answer(epoch, kept))
+            return
         lost, unanswered = self._happens(self.faults.lose), self._happens(self.faults.lose)
         late, double = self._happens(self.faults.late), self._happens(self.faults.double)
 

@@ -46,6 +46,10 @@ class Compared:
     """With the next two, only for runs with training jobs: see `Metrics`."""
     energy_eur: float = math.nan
     tardiness_eur: float = math.nan
+    nodes_awake: float = math.nan
+    """Share of the nodes that are awake or boot, 0..1; with the next two, only if nodes sleep."""
+    boots: float = math.nan
+    failed_boots: float = math.nan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,11 +89,18 @@ OF_TRAINING: tuple[ComparedMeasure, ...] = (
     _line("tardiness_eur", "tardiness", Quantity.COST),
 )
 
+OF_SLEEP: tuple[ComparedMeasure, ...] = (
+    _line("nodes_awake", "nodes awake", Quantity.SHARE, 0),
+    _line("boots", "boots", Quantity.COUNT),
+    _line("failed_boots", "failed boots", Quantity.COUNT),
+)
+
 
 def lines_of(runs: Sequence[Compared]) -> tuple[ComparedMeasure, ...]:
     """Return the compared metrics of these runs."""
     trains = any(not math.isnan(run.total_eur) for run in runs)
-    return COMPARED + OF_TRAINING if trains else COMPARED
+    sleeps = any(not math.isnan(run.boots) for run in runs)
+    return COMPARED + (OF_TRAINING if trains else ()) + (OF_SLEEP if sleeps else ())
 
 
 def compared(record: RunRecord) -> Compared:
@@ -112,7 +123,25 @@ def compared(record: RunRecord) -> Compared:
         budget_utilisation=_of_budget(record, metrics),
         throughput_per_h=ended / hours if hours > 0 else math.nan,
         **_costs(record, metrics),
+        **_sleep(record),
     )
+
+
+class _Sleep(TypedDict, total=False):
+    nodes_awake: float
+    boots: float
+    failed_boots: float
+
+
+def _sleep(record: RunRecord) -> _Sleep:
+    counts = record.sleep
+    if counts is None:
+        return {}
+    return {
+        "nodes_awake": counts.awake_ns / max(counts.node_ns, 1),
+        "boots": float(counts.boots),
+        "failed_boots": float(counts.failed),
+    }
 
 
 def _wait_s_p99(record: RunRecord) -> float:

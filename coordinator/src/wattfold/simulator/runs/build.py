@@ -11,8 +11,10 @@ from wattfold.simulator.engine.engine import PoolSimulation
 from wattfold.simulator.engine.jobs import JobTable, UnitColumns, job_table, on_range
 from wattfold.simulator.engine.machine import Machine
 from wattfold.simulator.engine.node_machine import NodeMachine
+from wattfold.simulator.engine.sleeping_pool import SleepingPool
 from wattfold.simulator.runs.case import SimulationCase, WorkloadSource
 from wattfold.simulator.runs.schedulers import counts, machine_of, scheduler_of
+from wattfold.simulator.runs.sleep import at_rest, sleeping_nodes
 from wattfold.simulator.workloads import selection
 from wattfold.simulator.workloads.annotations import (
     RANGE_W,
@@ -226,6 +228,19 @@ def simulation_of(case: SimulationCase, table: JobTable) -> PoolSimulation:
     """
     case = counted_case(case, table)
     table = on_machine(table, case.machine)
+    if case.sleep is not None:
+        case = at_rest(case)
+        return SleepingPool(
+            table,
+            case.counted,
+            scheduler_of(case, table),
+            case.budget,
+            sleep=sleeping_nodes(case, int(table.submit_ns[0]) if len(table) else 0),
+            model=case.model,
+            placement=case.placement,
+            resize_costs=case.resize_costs,
+            seed=case.seed,
+        )
     return PoolSimulation(
         table,
         machine_of(case),

@@ -16,6 +16,7 @@ from pathlib import Path
 from wattfold.coordinator.core.model.queue import Waits
 from wattfold.coordinator.policies import registry
 from wattfold.coordinator.policies.description import Value
+from wattfold.coordinator.policies.driver.sleep_plan import SleepRules
 from wattfold.simulator.choices import MODELS as MODELS
 from wattfold.simulator.engine.budget import BudgetSchedule
 from wattfold.simulator.engine.machine import Machine
@@ -41,6 +42,7 @@ LATER = (
     "epoch_times",
     "prices",
     "size_most",
+    "sleep",
 )
 """Fields that the identity of a run contains only if used, so that old identities stay valid."""
 
@@ -191,6 +193,19 @@ class MessageLevel:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SleepCase:
+    """How nodes sleep. ``failing`` is the share of boots that fail, 0..1."""
+
+    rules: SleepRules
+    failing: float = 0.0
+
+    @property
+    def name(self) -> str:
+        """Addition to the name of the policy."""
+        return "timer" if self.rules.timer_ns else "sleep"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SimulationCase:
     """Description of one run."""
 
@@ -212,6 +227,8 @@ class SimulationCase:
     """Predictor of run times, one of `models.forecast.METHODS`; empty: the user's estimate."""
     prices: Prices | None = None
     """Prices for training jobs."""
+    sleep: SleepCase | None = None
+    """Sleeping nodes; None: all nodes are always awake."""
     folder: Path | None = None
     """Folder of the run's files; not part of its identity."""
 
@@ -237,7 +254,8 @@ class SimulationCase:
     @property
     def name(self) -> str:
         """Name of its policy, with the predictor of run times if it has one."""
-        return f"{self.policy.name}+{self.predict}" if self.predict else self.policy.name
+        name = f"{self.policy.name}+{self.predict}" if self.predict else self.policy.name
+        return f"{name}+{self.sleep.name}" if self.sleep else name
 
     @property
     def label(self) -> str:

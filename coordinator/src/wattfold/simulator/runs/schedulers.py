@@ -314,7 +314,9 @@ COUNTING = frozenset(MAKERS) - {Pool.SLOWDOWN_DRIVEN}
 
 
 def _kills_at_limit(case: SimulationCase, table: JobTable) -> bool:
-    """Whether jobs end at their limits: not with profiles under a changing budget."""
+    """Whether jobs end at their limits: not with profiles under a changing budget, nor asleep."""
+    if case.sleep is not None:
+        return False  # A boot delays a job, and caps fall for as long as a node falls asleep.
     return case.budget.is_constant or not table.profiles
 
 

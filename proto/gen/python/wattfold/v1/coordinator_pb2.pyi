@@ -89,6 +89,16 @@ class NodeDuty(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     NODE_DUTY_OUTSIDE: _ClassVar[NodeDuty]
     NODE_DUTY_RETURNED: _ClassVar[NodeDuty]
 
+class NodePowerState(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    NODE_POWER_STATE_UNSPECIFIED: _ClassVar[NodePowerState]
+    NODE_POWER_STATE_AWAKE: _ClassVar[NodePowerState]
+    NODE_POWER_STATE_TO_SLEEP: _ClassVar[NodePowerState]
+    NODE_POWER_STATE_FALLING_ASLEEP: _ClassVar[NodePowerState]
+    NODE_POWER_STATE_ASLEEP: _ClassVar[NodePowerState]
+    NODE_POWER_STATE_TO_WAKE: _ClassVar[NodePowerState]
+    NODE_POWER_STATE_BOOTING: _ClassVar[NodePowerState]
+
 class ForgetWord(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     FORGET_WORD_UNSPECIFIED: _ClassVar[ForgetWord]
@@ -147,6 +157,13 @@ NODE_DUTY_LEFT: NodeDuty
 NODE_DUTY_UNPOWERED: NodeDuty
 NODE_DUTY_OUTSIDE: NodeDuty
 NODE_DUTY_RETURNED: NodeDuty
+NODE_POWER_STATE_UNSPECIFIED: NodePowerState
+NODE_POWER_STATE_AWAKE: NodePowerState
+NODE_POWER_STATE_TO_SLEEP: NodePowerState
+NODE_POWER_STATE_FALLING_ASLEEP: NodePowerState
+NODE_POWER_STATE_ASLEEP: NodePowerState
+NODE_POWER_STATE_TO_WAKE: NodePowerState
+NODE_POWER_STATE_BOOTING: NodePowerState
 FORGET_WORD_UNSPECIFIED: ForgetWord
 FORGET_WORD_NO_POWER: ForgetWord
 FORGET_WORD_OUTSIDE_BUDGET: ForgetWord
@@ -776,7 +793,7 @@ class NodeZone(_message.Message):
     def __init__(self, name: _Optional[str] = ..., cap_uw: _Optional[int] = ..., cap_uw_min: _Optional[int] = ..., cap_uw_max: _Optional[int] = ..., floor_uw: _Optional[int] = ..., power_uw: _Optional[int] = ..., energy_uj: _Optional[int] = ...) -> None: ...
 
 class Node(_message.Message):
-    __slots__ = ("node_id", "address", "state", "message", "cpus", "free_cpus", "zones", "base_power_uw", "committed_uw", "measured_uw", "emulated", "job_ids", "mask_mechanism", "throttle_mechanism", "drift_count", "model", "residual", "sockets", "numa_nodes", "smt", "isolated_cpus", "offline_cpus", "power_source", "duty", "duty_reason", "waits_for", "outside_uw", "memory_bytes", "free_memory_bytes", "gpus", "free_gpus", "features", "memory_mechanism", "reservations", "overstaying_job_ids", "resident_job_ids", "gpu_model", "gpu_access", "launch_fault")
+    __slots__ = ("node_id", "address", "state", "message", "cpus", "free_cpus", "zones", "base_power_uw", "committed_uw", "measured_uw", "emulated", "job_ids", "mask_mechanism", "throttle_mechanism", "drift_count", "model", "residual", "sockets", "numa_nodes", "smt", "isolated_cpus", "offline_cpus", "power_source", "duty", "duty_reason", "waits_for", "outside_uw", "memory_bytes", "free_memory_bytes", "gpus", "free_gpus", "features", "memory_mechanism", "reservations", "overstaying_job_ids", "resident_job_ids", "gpu_model", "gpu_access", "launch_fault", "power_state", "power_waits_for", "boot_due_s", "boots", "failed_boots", "boot_took_ns")
     NODE_ID_FIELD_NUMBER: _ClassVar[int]
     ADDRESS_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
@@ -816,6 +833,12 @@ class Node(_message.Message):
     GPU_MODEL_FIELD_NUMBER: _ClassVar[int]
     GPU_ACCESS_FIELD_NUMBER: _ClassVar[int]
     LAUNCH_FAULT_FIELD_NUMBER: _ClassVar[int]
+    POWER_STATE_FIELD_NUMBER: _ClassVar[int]
+    POWER_WAITS_FOR_FIELD_NUMBER: _ClassVar[int]
+    BOOT_DUE_S_FIELD_NUMBER: _ClassVar[int]
+    BOOTS_FIELD_NUMBER: _ClassVar[int]
+    FAILED_BOOTS_FIELD_NUMBER: _ClassVar[int]
+    BOOT_TOOK_NS_FIELD_NUMBER: _ClassVar[int]
     node_id: str
     address: str
     state: NodeState
@@ -855,7 +878,13 @@ class Node(_message.Message):
     gpu_model: str
     gpu_access: str
     launch_fault: str
-    def __init__(self, node_id: _Optional[str] = ..., address: _Optional[str] = ..., state: _Optional[_Union[NodeState, str]] = ..., message: _Optional[str] = ..., cpus: _Optional[str] = ..., free_cpus: _Optional[str] = ..., zones: _Optional[_Iterable[_Union[NodeZone, _Mapping]]] = ..., base_power_uw: _Optional[int] = ..., committed_uw: _Optional[int] = ..., measured_uw: _Optional[int] = ..., emulated: bool = ..., job_ids: _Optional[_Iterable[str]] = ..., mask_mechanism: _Optional[str] = ..., throttle_mechanism: _Optional[str] = ..., drift_count: _Optional[int] = ..., model: _Optional[_Union[_node_agent_pb2.FrequencyPowerModel, _Mapping]] = ..., residual: _Optional[_Iterable[_Union[Residual, _Mapping]]] = ..., sockets: _Optional[int] = ..., numa_nodes: _Optional[int] = ..., smt: _Optional[int] = ..., isolated_cpus: _Optional[str] = ..., offline_cpus: _Optional[str] = ..., power_source: _Optional[str] = ..., duty: _Optional[_Union[NodeDuty, str]] = ..., duty_reason: _Optional[str] = ..., waits_for: _Optional[str] = ..., outside_uw: _Optional[int] = ..., memory_bytes: _Optional[int] = ..., free_memory_bytes: _Optional[int] = ..., gpus: _Optional[_Iterable[str]] = ..., free_gpus: _Optional[_Iterable[str]] = ..., features: _Optional[_Iterable[str]] = ..., memory_mechanism: _Optional[str] = ..., reservations: _Optional[_Iterable[str]] = ..., overstaying_job_ids: _Optional[_Iterable[str]] = ..., resident_job_ids: _Optional[_Iterable[str]] = ..., gpu_model: _Optional[str] = ..., gpu_access: _Optional[str] = ..., launch_fault: _Optional[str] = ...) -> None: ...
+    power_state: NodePowerState
+    power_waits_for: str
+    boot_due_s: float
+    boots: int
+    failed_boots: int
+    boot_took_ns: int
+    def __init__(self, node_id: _Optional[str] = ..., address: _Optional[str] = ..., state: _Optional[_Union[NodeState, str]] = ..., message: _Optional[str] = ..., cpus: _Optional[str] = ..., free_cpus: _Optional[str] = ..., zones: _Optional[_Iterable[_Union[NodeZone, _Mapping]]] = ..., base_power_uw: _Optional[int] = ..., committed_uw: _Optional[int] = ..., measured_uw: _Optional[int] = ..., emulated: bool = ..., job_ids: _Optional[_Iterable[str]] = ..., mask_mechanism: _Optional[str] = ..., throttle_mechanism: _Optional[str] = ..., drift_count: _Optional[int] = ..., model: _Optional[_Union[_node_agent_pb2.FrequencyPowerModel, _Mapping]] = ..., residual: _Optional[_Iterable[_Union[Residual, _Mapping]]] = ..., sockets: _Optional[int] = ..., numa_nodes: _Optional[int] = ..., smt: _Optional[int] = ..., isolated_cpus: _Optional[str] = ..., offline_cpus: _Optional[str] = ..., power_source: _Optional[str] = ..., duty: _Optional[_Union[NodeDuty, str]] = ..., duty_reason: _Optional[str] = ..., waits_for: _Optional[str] = ..., outside_uw: _Optional[int] = ..., memory_bytes: _Optional[int] = ..., free_memory_bytes: _Optional[int] = ..., gpus: _Optional[_Iterable[str]] = ..., free_gpus: _Optional[_Iterable[str]] = ..., features: _Optional[_Iterable[str]] = ..., memory_mechanism: _Optional[str] = ..., reservations: _Optional[_Iterable[str]] = ..., overstaying_job_ids: _Optional[_Iterable[str]] = ..., resident_job_ids: _Optional[_Iterable[str]] = ..., gpu_model: _Optional[str] = ..., gpu_access: _Optional[str] = ..., launch_fault: _Optional[str] = ..., power_state: _Optional[_Union[NodePowerState, str]] = ..., power_waits_for: _Optional[str] = ..., boot_due_s: _Optional[float] = ..., boots: _Optional[int] = ..., failed_boots: _Optional[int] = ..., boot_took_ns: _Optional[int] = ...) -> None: ...
 
 class ListNodesResponse(_message.Message):
     __slots__ = ("nodes",)
@@ -1058,6 +1087,30 @@ class LeaveNodeResponse(_message.Message):
     node: Node
     def __init__(self, node: _Optional[_Union[Node, _Mapping]] = ...) -> None: ...
 
+class SleepNodeRequest(_message.Message):
+    __slots__ = ("node_id",)
+    NODE_ID_FIELD_NUMBER: _ClassVar[int]
+    node_id: str
+    def __init__(self, node_id: _Optional[str] = ...) -> None: ...
+
+class SleepNodeResponse(_message.Message):
+    __slots__ = ("node",)
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    node: Node
+    def __init__(self, node: _Optional[_Union[Node, _Mapping]] = ...) -> None: ...
+
+class WakeNodeRequest(_message.Message):
+    __slots__ = ("node_id",)
+    NODE_ID_FIELD_NUMBER: _ClassVar[int]
+    node_id: str
+    def __init__(self, node_id: _Optional[str] = ...) -> None: ...
+
+class WakeNodeResponse(_message.Message):
+    __slots__ = ("node",)
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    node: Node
+    def __init__(self, node: _Optional[_Union[Node, _Mapping]] = ...) -> None: ...
+
 class ForgetNodeRequest(_message.Message):
     __slots__ = ("node_id", "reason", "word")
     NODE_ID_FIELD_NUMBER: _ClassVar[int]
@@ -1133,16 +1186,18 @@ class BeginEmergencyRequest(_message.Message):
     def __init__(self, limit_uw: _Optional[int] = ..., limit_share: _Optional[float] = ..., dry_run: bool = ...) -> None: ...
 
 class EmergencyStep(_message.Message):
-    __slots__ = ("name", "within_ns", "committed_uw", "job_ids")
+    __slots__ = ("name", "within_ns", "committed_uw", "job_ids", "node_ids")
     NAME_FIELD_NUMBER: _ClassVar[int]
     WITHIN_NS_FIELD_NUMBER: _ClassVar[int]
     COMMITTED_UW_FIELD_NUMBER: _ClassVar[int]
     JOB_IDS_FIELD_NUMBER: _ClassVar[int]
+    NODE_IDS_FIELD_NUMBER: _ClassVar[int]
     name: str
     within_ns: int
     committed_uw: int
     job_ids: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, name: _Optional[str] = ..., within_ns: _Optional[int] = ..., committed_uw: _Optional[int] = ..., job_ids: _Optional[_Iterable[str]] = ...) -> None: ...
+    node_ids: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, name: _Optional[str] = ..., within_ns: _Optional[int] = ..., committed_uw: _Optional[int] = ..., job_ids: _Optional[_Iterable[str]] = ..., node_ids: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class BeginEmergencyResponse(_message.Message):
     __slots__ = ("limit_uw", "committed_uw", "steps", "short_uw", "protected_job_ids", "silent_ns", "not_stored")

@@ -124,6 +124,16 @@ class CoordinatorStub(object):
                 request_serializer=wattfold_dot_v1_dot_coordinator__pb2.LeaveNodeRequest.SerializeToString,
                 response_deserializer=wattfold_dot_v1_dot_coordinator__pb2.LeaveNodeResponse.FromString,
                 _registered_method=True)
+        self.SleepNode = channel.unary_unary(
+                '/wattfold.v1.Coordinator/SleepNode',
+                request_serializer=wattfold_dot_v1_dot_coordinator__pb2.SleepNodeRequest.SerializeToString,
+                response_deserializer=wattfold_dot_v1_dot_coordinator__pb2.SleepNodeResponse.FromString,
+                _registered_method=True)
+        self.WakeNode = channel.unary_unary(
+                '/wattfold.v1.Coordinator/WakeNode',
+                request_serializer=wattfold_dot_v1_dot_coordinator__pb2.WakeNodeRequest.SerializeToString,
+                response_deserializer=wattfold_dot_v1_dot_coordinator__pb2.WakeNodeResponse.FromString,
+                _registered_method=True)
         self.ForgetNode = channel.unary_unary(
                 '/wattfold.v1.Coordinator/ForgetNode',
                 request_serializer=wattfold_dot_v1_dot_coordinator__pb2.ForgetNodeRequest.SerializeToString,
@@ -343,6 +353,20 @@ class CoordinatorServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def LeaveNode(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def SleepNode(self, request, context):
+        """Switch the power of a node: an order to sleep waits for the jobs of the node, an order to wake for the power of its
+        boot. For operators.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def WakeNode(self, request, context):
         """Missing associated documentation comment in .proto file."""
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -572,6 +596,16 @@ def add_CoordinatorServicer_to_server(servicer, server):
                     servicer.LeaveNode,
                     request_deserializer=wattfold_dot_v1_dot_coordinator__pb2.LeaveNodeRequest.FromString,
                     response_serializer=wattfold_dot_v1_dot_coordinator__pb2.LeaveNodeResponse.SerializeToString,
+            ),
+            'SleepNode': grpc.unary_unary_rpc_method_handler(
+                    servicer.SleepNode,
+                    request_deserializer=wattfold_dot_v1_dot_coordinator__pb2.SleepNodeRequest.FromString,
+                    response_serializer=wattfold_dot_v1_dot_coordinator__pb2.SleepNodeResponse.SerializeToString,
+            ),
+            'WakeNode': grpc.unary_unary_rpc_method_handler(
+                    servicer.WakeNode,
+                    request_deserializer=wattfold_dot_v1_dot_coordinator__pb2.WakeNodeRequest.FromString,
+                    response_serializer=wattfold_dot_v1_dot_coordinator__pb2.WakeNodeResponse.SerializeToString,
             ),
             'ForgetNode': grpc.unary_unary_rpc_method_handler(
                     servicer.ForgetNode,
@@ -1160,6 +1194,60 @@ class Coordinator(object):
             '/wattfold.v1.Coordinator/LeaveNode',
             wattfold_dot_v1_dot_coordinator__pb2.LeaveNodeRequest.SerializeToString,
             wattfold_dot_v1_dot_coordinator__pb2.LeaveNodeResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def SleepNode(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/wattfold.v1.Coordinator/SleepNode',
+            wattfold_dot_v1_dot_coordinator__pb2.SleepNodeRequest.SerializeToString,
+            wattfold_dot_v1_dot_coordinator__pb2.SleepNodeResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def WakeNode(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/wattfold.v1.Coordinator/WakeNode',
+            wattfold_dot_v1_dot_coordinator__pb2.WakeNodeRequest.SerializeToString,
+            wattfold_dot_v1_dot_coordinator__pb2.WakeNodeResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -33,6 +33,8 @@ from wattfold.coordinator.adapters.door.access_settings import MODES, AccessSett
 from wattfold.coordinator.adapters.history.recorder import KEEP_DAYS
 from wattfold.coordinator.adapters.journal.audit_trail import ENTRIES_KEPT
 from wattfold.coordinator.adapters.metrics.settings import address_fault
+from wattfold.coordinator.adapters.node_power.settings import SETTINGS as _POWER
+from wattfold.coordinator.adapters.node_power.settings import PowerSettings, power_from
 from wattfold.coordinator.adapters.placing import PlacementSettings
 from wattfold.coordinator.adapters.requests.submissions import TimeLimits
 from wattfold.coordinator.core.model.plan import Policy
@@ -118,6 +120,7 @@ class Config:
     metrics_listen: str = ""
     history_days: int = KEEP_DAYS
     emergency: EmergencySettings = EmergencySettings()  # noqa: RUF009 - immutable
+    power: PowerSettings = PowerSettings()  # noqa: RUF009 - immutable
 
     @property
     def planning_settings(self) -> tuple[tuple[str, str], ...]:
@@ -165,7 +168,8 @@ def _text(path: Path) -> str:
 
 
 def _build(source: Source, raw: dict[str, Any], flags: dict[str, Any]) -> Config:
-    tables = {*_POLICIES, "jobs", "node", "queue", "placement", "metrics", "history", "emergency"}
+    others = "jobs", "node", "queue", "placement", "metrics", "history", "emergency", "power"
+    tables = {*_POLICIES, *others}
     top = _by_one_name({key: value for key, value in raw.items() if key not in tables})
     checked = checked_values(source, top, _TOP, "", extra=tables)
     flags = _by_one_name(flags)
@@ -204,6 +208,9 @@ def _build(source: Source, raw: dict[str, Any], flags: dict[str, Any]) -> Config
         history_days=checked_values(
             source, table_of(source, raw, "history"), _HISTORY, "history."
         ).get("keep_days", KEEP_DAYS),
+        power=power_from(
+            source, checked_values(source, table_of(source, raw, "power"), _POWER, "power.")
+        ),
         **names,
     )
 

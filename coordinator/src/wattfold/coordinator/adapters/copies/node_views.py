@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from wattfold.contract.units import span_text
 from wattfold.coordinator.core.model.job import Job, JobState
 from wattfold.coordinator.core.model.node import Duty, Node, NodeSpec
-from wattfold.coordinator.core.rules import leave
+from wattfold.coordinator.core.model.node_power import PowerState
+from wattfold.coordinator.core.rules import leave, sleep
 from wattfold.coordinator.core.rules.excess import excess_cause
 from wattfold.coordinator.core.rules.requeue import attempts_left
 from wattfold.coordinator.core.rules.reservation_events import without_right
@@ -17,6 +18,25 @@ from wattfold.coordinator.core.state.state import State
 from wattfold.v1 import coordinator_pb2 as pb
 
 DUTIES: dict[Duty, pb.NodeDuty] = {duty: getattr(pb, f"NODE_DUTY_{duty.name}") for duty in Duty}
+
+POWERS: dict[PowerState, pb.NodePowerState] = {
+    PowerState.AWAKE: pb.NODE_POWER_STATE_AWAKE,
+    PowerState.TIRED: pb.NODE_POWER_STATE_TO_SLEEP,
+    PowerState.FALLING: pb.NODE_POWER_STATE_FALLING_ASLEEP,
+    PowerState.ASLEEP: pb.NODE_POWER_STATE_ASLEEP,
+    PowerState.CALLED: pb.NODE_POWER_STATE_TO_WAKE,
+    PowerState.BOOTING: pb.NODE_POWER_STATE_BOOTING,
+}
+
+
+def add_power_state(message: pb.Node, state: State, node: Node) -> None:
+    """Add whether a node sleeps or boots, and what it waits for."""
+    message.power_state = POWERS[node.power]
+    message.boots, message.failed_boots = node.boots, node.failed_boots
+    message.boot_took_ns = node.boot_took_ns
+    message.power_waits_for = sleep.obstacle(state, node)
+    if node.power is PowerState.BOOTING:
+        message.boot_due_s = state.origin_s + sleep.boot_ends_ns(state, node) / 1e9
 
 
 def add_duty(message: pb.Node, state: State, node: Node) -> None:

@@ -11,6 +11,7 @@ from wattfold.coordinator.adapters.copies.node_views import (
     add_amounts,
     add_duty,
     add_outside,
+    add_power_state,
     add_reservations,
 )
 from wattfold.coordinator.adapters.journal.audit_trail import AuditEntry
@@ -51,6 +52,7 @@ def node_message(state: State, node: Node, sample: NodeSample | None) -> pb.Node
         launch_fault=node.fault,
     )
     add_duty(message, state, node)
+    add_power_state(message, state, node)
     add_reservations(message, state, node)
     for job_id, found in sample.jobs.items() if sample else ():
         message.residual.extend(r for r in residuals(node.node_id, job_id, found) if r.load > 0)

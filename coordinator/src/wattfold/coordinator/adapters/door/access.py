@@ -79,6 +79,8 @@ _ORDERS = {
     "DrainNode": "draining a node",
     "ResumeNode": "resuming a node",
     "LeaveNode": "releasing a node",
+    "SleepNode": "suspending a node",
+    "WakeNode": "starting a node",
     "ForgetNode": "removing a node from the ledger",
     "Reserve": "reserving nodes",
     "CancelReservation": "cancelling a reservation",

@@ -16,12 +16,16 @@ def harmless(state: State, action: act.Action) -> bool:
     if isinstance(action, act.SetCaps):
         zones = state.ledger.accounts[action.node_id].zones
         return all(cap_uw <= zones[name].confirmed_uw for name, cap_uw in action.caps)
-    return not isinstance(action, act.Launch | act.ForgetProcess | act.Leave)
+    return not isinstance(action, act.Launch | act.ForgetProcess | act.Leave | act.SwitchPower)
 
 
-def put_off(action: act.Launch | act.SetCaps | act.Leave) -> ev.Event:
+def put_off(action: act.Launch | act.SetCaps | act.Leave | act.SwitchPower) -> ev.Event:
     """Return the report that lets the core try this action again."""
     reason = "the journal cannot be written"
+    if isinstance(action, act.SwitchPower):
+        return reports.PowerAnswered(
+            node_id=action.node_id, request_id=action.request_id, error=reason
+        )
     if isinstance(action, act.Leave):
         return reports.LeaveFailed(
             node_id=action.node_id, request_id=action.request_id, reason=reason, refused=True

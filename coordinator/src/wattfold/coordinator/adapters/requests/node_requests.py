@@ -30,6 +30,8 @@ class NodeRequests(coordinator_pb2_grpc.CoordinatorServicer):
 
     _service: Service
     _seen: Observations
+    switches_power: bool = False
+    """Whether the site has programs that switch nodes."""
 
     @property
     def _state(self) -> State:
@@ -82,6 +84,26 @@ class NodeRequests(coordinator_pb2_grpc.CoordinatorServicer):
             answer.last_power_uw = last.power_uw
             answer.last_heard_s = self._service.clock.wall_s(last.taken_ns)
         return answer
+
+    async def SleepNode(self, request: pb.SleepNodeRequest, context: Any) -> pb.SleepNodeResponse:
+        """Suspend a node as soon as no job is on it."""
+        await self._check_switchable(context)
+        node = await self._order(request.node_id, NodeOrder.SLEEP, "", context)
+        return pb.SleepNodeResponse(node=self._node_message(node))
+
+    async def WakeNode(self, request: pb.WakeNodeRequest, context: Any) -> pb.WakeNodeResponse:
+        """Start a node as soon as its boot fits under the budget."""
+        await self._check_switchable(context)
+        node = await self._order(request.node_id, NodeOrder.WAKE, "", context)
+        return pb.WakeNodeResponse(node=self._node_message(node))
+
+    async def _check_switchable(self, context: Any) -> None:
+        if not self.switches_power:
+            await _refuse(
+                context,
+                "this coordinator cannot switch nodes; set suspend and resume in the table [power] "
+                "of its configuration",
+            )
 
     async def _order(self, node_id: str, order: NodeOrder, reason: str, context: Any) -> Node:
         node = await self._named(node_id, context)

@@ -231,6 +231,20 @@ class CoordinatorClient:
         answer: pb.LeaveNodeResponse = self._call(self._stub.LeaveNode, request)
         return answer.node
 
+    def sleep_node(self, node_id: str) -> pb.Node:
+        """Suspend a node as soon as no job is on it."""
+        answer: pb.SleepNodeResponse = self._call(
+            self._stub.SleepNode, pb.SleepNodeRequest(node_id=node_id)
+        )
+        return answer.node
+
+    def wake_node(self, node_id: str) -> pb.Node:
+        """Start a node as soon as its boot fits under the budget."""
+        answer: pb.WakeNodeResponse = self._call(
+            self._stub.WakeNode, pb.WakeNodeRequest(node_id=node_id)
+        )
+        return answer.node
+
     def forget_node(self, node_id: str, reason: str, word: pb.ForgetWord) -> pb.ForgetNodeResponse:
         """Remove a node from the ledger on request of an operator."""
         request = pb.ForgetNodeRequest(node_id=node_id, reason=reason, word=word)

@@ -97,8 +97,19 @@ def node_duty(node: pb.Node) -> str:
     return enum_word(pb.NodeDuty.Name(node.duty), "NODE_DUTY_")
 
 
+def node_power(node: pb.Node) -> str:
+    """Return the power state of a node in words; empty if it is awake."""
+    if node.power_state in (pb.NODE_POWER_STATE_UNSPECIFIED, pb.NODE_POWER_STATE_AWAKE):
+        return ""
+    if node.power_state not in pb.NodePowerState.values():
+        return f"power-{int(node.power_state)}"
+    return enum_word(pb.NodePowerState.Name(node.power_state), "NODE_POWER_STATE_")
+
+
 def node_status(node: pb.Node) -> str:
     """Return the state of a node for a column: its duty if an operator has set it."""
+    if word := node_power(node):
+        return word
     if serves(node):
         return "closed" if _cannot_start(node) else node_state(node.state)
     duty = "forgotten" if node.duty in _FORGOTTEN else node_duty(node)

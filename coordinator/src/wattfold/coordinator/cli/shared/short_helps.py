@@ -49,7 +49,7 @@ SHORT_HELPS: Mapping[str, str] = {
     "simulation.what_if:what_if": "Simulate the queue with another budget, policy or nodes.",
     "site.audit:audit": "List requests to the coordinator and their results.",
     "site.budget:budget": "Show, change or announce the power budget.",
-    "site.node:node": "Drain, release, remove and readmit nodes.",
+    "site.node:node": "Drain, release, remove, readmit, suspend and start nodes.",
     "site.nodes:nodes": "List nodes with their state, cores, caps, power and jobs.",
     "site.power:power": "Show committed and measured power against the budget.",
     "site.queues:queues": "List queues with their priorities, limits, waits and jobs.",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -33,6 +34,11 @@ from wattfold.coordinator.cli.simulation.simulate_options import (
 from wattfold.coordinator.cli.simulation.simulate_unused import (
     refuse_other_machine,
     refuse_unused_jobs,
+)
+from wattfold.coordinator.cli.simulation.sleep_options import (
+    sleep_options,
+    with_defaults,
+    with_sleep,
 )
 from wattfold.coordinator.cli.simulation.training_options import prices_of
 from wattfold.coordinator.cli.workloads.workload_options import (
@@ -82,6 +88,7 @@ PICTURES = (".png", ".svg", ".pdf")
     "repeated.",
 )
 @predict_option
+@sleep_options
 @click.option(
     "--budgets",
     type=BUDGETS,
@@ -128,6 +135,7 @@ def compare(session: Session, **options: Any) -> None:
     """
     from wattfold.coordinator.cli.simulation.simulate_cases import check_one_source
 
+    options = with_defaults(click.get_current_context(), options)
     _check_plot(options["plot"])
     check_one_source(options)
     if options["budgets"] and options["budget_text"]:
@@ -136,7 +144,7 @@ def compare(session: Session, **options: Any) -> None:
     refuse_other_machine(click.get_current_context(), options)
     refuse_unmeant(options["settings"], options["policies"])
     with expected_failures(), simulation_failures():
-        cases = _cases(options)
+        cases = with_sleep(_cases(options), options)
         if options["budgets"]:
             _sweep(session, cases, options)
         else:
@@ -165,7 +173,7 @@ def _compare(session: Session, cases: Sequence[SimulationCase], options: dict[st
         raise click.exceptions.Exit(ExitCode.INTERRUPTED)
     by_policy: dict[str, list[Compared]] = {}
     for case, run in zip(cases, finished, strict=True):
-        by_policy.setdefault(case.name, []).append(compared(run.record))
+        by_policy.setdefault(case.name, []).append(replace(compared(run.record), policy=case.name))
     runs = list(by_policy.values())
     notes = _notes(cases, finished, options)
     if plot is not None:

@@ -22,11 +22,12 @@ from wattfold.coordinator.cli.shared.tables import (
 )
 from wattfold.v1 import coordinator_pb2 as pb
 
-_JOBS_SHOWN = 12
+_SHOWN = 12
 _DEEDS = {
     "caps": "caps are lowered",
     "suspend": "jobs are suspended",
     "end": "jobs are ended with their snapshots",
+    "sleep": "nodes without jobs sleep",
 }
 
 
@@ -92,7 +93,7 @@ def _show(session: Session, answer: pb.BeginEmergencyResponse, dry_run: bool) ->
     click.echo(f"{begins} the power to {f.power(answer.limit_uw)}; {now}.\n")
     session.print(_table(answer.steps))
     if answer.protected_job_ids:
-        click.echo(f"\nProtected: {_jobs(answer.protected_job_ids)}.")
+        click.echo(f"\nProtected: {_named(answer.protected_job_ids)}.")
     if answer.silent_ns:
         within = f.duration(answer.silent_ns / 1e9)
         click.echo(f"\nSilent nodes keep their caps until their leases end, up to {within}.")
@@ -111,22 +112,22 @@ def _show(session: Session, answer: pb.BeginEmergencyResponse, dry_run: bool) ->
 
 
 def _table(steps: Sequence[pb.EmergencyStep]) -> PlainTable:
-    table = plain_table(left("STEP"), right("WITHIN"), right("COMMITTED"), flexible("JOBS"))
+    table = plain_table(left("STEP"), right("WITHIN"), right("COMMITTED"), flexible("JOBS, NODES"))
     for step in steps:
         add_row(
             table,
             _DEEDS.get(step.name, step.name),
             f"{step.within_ns / 1e9:.1f} s",
             f.power(step.committed_uw),
-            _jobs(step.job_ids) or f.NONE,
+            _named([*step.job_ids, *step.node_ids]) or f.NONE,
         )
     return table
 
 
-def _jobs(job_ids: Sequence[str]) -> str:
-    more = len(job_ids) - _JOBS_SHOWN
+def _named(names: Sequence[str]) -> str:
+    more = len(names) - _SHOWN
     rest = f" and {more} more" if more > 0 else ""
-    return f"{', '.join(job_ids[:_JOBS_SHOWN])}{rest}"
+    return f"{', '.join(names[:_SHOWN])}{rest}"
 
 
 def emergency_text(found: pb.Emergency) -> Styled:

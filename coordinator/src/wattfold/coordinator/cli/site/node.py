@@ -1,4 +1,4 @@
-"""`node`: commands that drain, return, remove and readmit nodes."""
+"""`node`: commands that drain, return, remove, readmit, suspend and start nodes."""
 
 from __future__ import annotations
 
@@ -23,12 +23,14 @@ if TYPE_CHECKING:
     from wattfold.coordinator.cli.shared.client import CoordinatorClient
 
 POLL_S = 0.25
+_REPLACED = frozenset({pb.NODE_DUTY_SERVING, pb.NODE_DUTY_OUTSIDE, pb.NODE_DUTY_UNPOWERED})
+"""Duties that show that another order replaced a drain or a leave."""
 F = TypeVar("F", bound=Callable[..., Any])
 
 
 @click.group()
 def node() -> None:
-    """Drain, release, remove and readmit nodes."""
+    """Drain, release, remove, readmit, suspend and start nodes."""
 
 
 def _complete(
@@ -55,7 +57,7 @@ _reason = click.option(
 )
 
 
-def _waiting(default: bool) -> Callable[[F], F]:
+def _waiting(default: bool, until: str) -> Callable[[F], F]:
     def add(command: F) -> F:
         timeout = click.option(
             "--timeout",
@@ -68,9 +70,7 @@ def _waiting(default: bool) -> Callable[[F], F]:
             "--wait/--no-wait",
             default=default,
             show_default=True,
-            help="Wait until the node has left."
-            if default
-            else "Wait until no job is on the node.",
+            help=f"Wait until {until}.",
         )
         return wait(timeout(command))
 
@@ -81,7 +81,7 @@ def _waiting(default: bool) -> Callable[[F], F]:
 @_name
 @_reason
 @click.option("--cancel", "cancel_jobs", is_flag=True, help="Cancel the jobs that run on the node.")
-@_waiting(default=False)
+@_waiting(default=False, until="no job is on the node")
 @session_command
 def drain(
     session: Session,
@@ -116,7 +116,7 @@ def resume(session: Session, node_id: str, reason: str) -> None:
 @node.command()
 @_name
 @_reason
-@_waiting(default=True)
+@_waiting(default=True, until="the node has left")
 @session_command
 def leave(session: Session, node_id: str, reason: str, wait: bool, timeout_ns: int | None) -> None:
     """Release a node and restore its original power limits.
@@ -187,6 +187,66 @@ def _last_heard(answer: pb.ForgetNodeResponse) -> str:
     )
 
 
+@node.command("sleep")
+@_name
+@_waiting(default=False, until="the node is asleep")
+@session_command
+def fall_asleep(session: Session, node_id: str, wait: bool, timeout_ns: int | None) -> None:
+    """Suspend a node with the program of the site.
+
+    The node gets no new jobs, and falls asleep when its jobs have ended. It is charged as before
+    until it is seen asleep.
+    """
+    with session.connect() as client:
+        found = client.sleep_node(node_id)
+        if wait:
+            found = _wait_for_power(client, node_id, pb.NODE_POWER_STATE_ASLEEP, timeout_ns)
+    _show_power(session, found)
+
+
+@node.command()
+@_name
+@_waiting(default=False, until="the node is awake")
+@session_command
+def wake(session: Session, node_id: str, wait: bool, timeout_ns: int | None) -> None:
+    """Start a sleeping node with the program of the site.
+
+    The power of the boot is reserved first. The node waits for it if the budget has no room.
+    """
+    with session.connect() as client:
+        found = client.wake_node(node_id)
+        if wait:
+            found = _wait_for_power(client, node_id, pb.NODE_POWER_STATE_AWAKE, timeout_ns)
+    _show_power(session, found)
+
+
+def _wait_for_power(
+    client: CoordinatorClient, node_id: str, wanted: pb.NodePowerState, timeout_ns: int | None
+) -> pb.Node:
+    def reached(seen: pb.Node) -> bool:
+        up = wanted != pb.NODE_POWER_STATE_AWAKE or seen.state == pb.NODE_STATE_UP
+        return seen.power_state == wanted and up
+
+    return _wait(
+        client,
+        node_id,
+        reached,
+        timeout_ns,
+        lambda seen: seen.power_waits_for or seen.message,
+        replaced=frozenset(),
+    )
+
+
+def _show_power(session: Session, found: pb.Node) -> None:
+    if session.json:
+        session.print_json(as_dict(found))
+        return
+    text = f.node_power(found) or "awake"
+    if found.power_waits_for:
+        text += f": {found.power_waits_for}"
+    sys.stdout.write(f"{found.node_id} {text}\n")
+
+
 def _drained(seen: pb.Node) -> bool:
     # Residual processes would be lost with the node, and their job with them.
     return not (seen.job_ids or seen.resident_job_ids)
@@ -207,6 +267,7 @@ def _wait(
     done: Callable[[pb.Node], bool],
     timeout_ns: int | None,
     obstacle: Callable[[pb.Node], str],
+    replaced: frozenset[pb.NodeDuty] = _REPLACED,
 ) -> pb.Node:
     """Return the node when ``done`` holds. Each new obstacle is reported once."""
     until_s = time.monotonic() + timeout_ns / 1e9 if timeout_ns else None
@@ -215,7 +276,7 @@ def _wait(
         seen = _look(client, node_id)
         if done(seen):
             return seen
-        if seen.duty in (pb.NODE_DUTY_SERVING, pb.NODE_DUTY_OUTSIDE, pb.NODE_DUTY_UNPOWERED):
+        if seen.duty in replaced:
             raise CliError(
                 f"node {node_id} is {f.node_duty(seen)} now: another order replaced this one"
             )

@@ -132,6 +132,17 @@ class RenewLease:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SwitchPower:
+    """Start a node, or end its power, within this time. A repeated order changes nothing."""
+
+    node_id: NodeId
+    on: bool
+    within_ns: int
+    request_id: str
+    cause: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Solve:
     """Ask the policy for a plan."""
 
@@ -156,6 +167,7 @@ Action = (
     | Suspend
     | ForgetProcess
     | RenewLease
+    | SwitchPower
     | Solve
     | WakeAt
 )

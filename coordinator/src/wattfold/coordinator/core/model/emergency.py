@@ -10,7 +10,7 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 
-from wattfold.contract.ids import JobId
+from wattfold.contract.ids import JobId, NodeId
 from wattfold.coordinator.core.model.job import JobSpec
 
 
@@ -58,6 +58,8 @@ class Emergency:
     """Power that the nodes need at their floors above the limit, as of the last event."""
     stopped: tuple[JobId, ...] = ()
     """The jobs that it suspended, in this order."""
+    slept: tuple[NodeId, ...] = ()
+    """The nodes that it ordered to sleep, in this order."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,7 +5,6 @@ Other modules define some: `reports`, `configuration`, `announced` and `emergenc
 
 from __future__ import annotations
 
-import enum
 from dataclasses import dataclass
 
 from wattfold.contract.ids import Epoch, JobId, NodeId
@@ -24,6 +23,8 @@ from wattfold.coordinator.core.model.epoch_times import SeenCurve, SeenEpochs
 from wattfold.coordinator.core.model.job import Assignment, JobSpec, ResizeMode
 from wattfold.coordinator.core.model.job_array import ArraySubmitted as ArraySubmitted
 from wattfold.coordinator.core.model.modification import JobModified as JobModified
+from wattfold.coordinator.core.model.node_order import NodeOrder as NodeOrder
+from wattfold.coordinator.core.model.node_order import NodeOrdered as NodeOrdered
 from wattfold.coordinator.core.model.plan import Plan, PlanningRound, Preemption, Refusal, Waiting
 from wattfold.coordinator.core.model.reports import (
     CapsAnswered,
@@ -40,6 +41,7 @@ from wattfold.coordinator.core.model.reports import (
     MaskFailed,
     NodeConnected,
     NodeSilent,
+    PowerAnswered,
     ProcessEnded,
     ReportSetAside,
     SuspensionConfirmed,
@@ -123,25 +125,6 @@ class ReservationCancelled:
     """An operator cancelled a reservation, before or after its start."""
 
     name: str
-
-
-class NodeOrder(enum.Enum):
-    """Orders about nodes. The two orders that remove a node state why it needs no charge."""
-
-    DRAIN = "drain"
-    RESUME = "resume"
-    LEAVE = "leave"
-    FORGET_UNPOWERED = "forget-unpowered"
-    FORGET_OUTSIDE = "forget-outside"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NodeOrdered:
-    """An operator ordered a node to drain, leave, return to service or be removed."""
-
-    node_id: NodeId
-    order: NodeOrder
-    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -396,6 +379,7 @@ Event = (
     | JobLaunched
     | LaunchFailed
     | LaunchFaultReported
+    | PowerAnswered
     | ProcessEnded
     | ProgressReported
     | EpochsTold

@@ -10,6 +10,7 @@ from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import JobId, NodeId, ZoneName
 from wattfold.contract.topology import Topology
 from wattfold.coordinator.core.model.amounts import Amounts
+from wattfold.coordinator.core.model.node_power import PowerState
 
 
 class ZoneKind(enum.Enum):
@@ -244,6 +245,19 @@ class Node:
     lacking_bytes: int = 0
     lacking_gpus: tuple[str, ...] = ()
     fault: str = ""
+    power: PowerState = PowerState.AWAKE
+    dark: bool = False
+    """Whether its account is one amount without zones: no agent limits what it draws."""
+    power_since_ns: int = 0
+    """Begin of the current suspension or boot."""
+    power_request: str = ""
+    power_retry_ns: int = 0
+    wakes_next: bool = False
+    """Whether it was ordered to wake while it fell asleep."""
+    boots: int = 0
+    failed_boots: int = 0
+    boot_took_ns: int = 0
+    """Time of its last boot, until its agent reported; 0 = not known."""
 
     @property
     def all_features(self) -> tuple[str, ...]:
@@ -266,13 +280,16 @@ class Node:
     @property
     def takes_jobs(self) -> bool:
         """Whether new jobs may start there."""
-        return self.duty is Duty.SERVING and not self.fault and self._up
+        awake = self.power is PowerState.AWAKE
+        return self.duty is Duty.SERVING and awake and not self.fault and self._up
 
     @property
     def closed(self) -> str:
         """Return why a node in service accepts no new jobs, as a text."""
         if self.duty is Duty.SERVING and self.fault:
             return f"cannot start jobs: {self.fault}"
+        if self.duty is Duty.SERVING and self.power is not PowerState.AWAKE:
+            return f"is {self.power.value}"
         return f"is {self.duty.value}"
 
     @property

@@ -262,6 +262,19 @@ class LaunchFaultReported:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PowerAnswered:
+    """An order about the power of a node was carried out, or failed with this ``error``.
+
+    After a suspension without error, the node was seen without power. After the order to start, the
+    node may still boot.
+    """
+
+    node_id: NodeId
+    request_id: str
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessEnded:
     """The process of a job on a node ended, or was lost."""
 

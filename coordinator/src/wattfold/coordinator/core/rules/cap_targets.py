@@ -14,6 +14,7 @@ from wattfold.coordinator.core.model.node import IN_SERVICE, Node, NodeSpec, Zon
 from wattfold.coordinator.core.power.cap_sums import Caps, NodeCaps
 from wattfold.coordinator.core.power.charge import node_fixed_uw, standing_cap_uw
 from wattfold.coordinator.core.power.targets import zone_targets
+from wattfold.coordinator.core.rules import sleep
 from wattfold.coordinator.core.rules.leave import reserve_uw
 from wattfold.coordinator.core.rules.unaccounted_power import counted_uw
 from wattfold.coordinator.core.state.state import State
@@ -28,6 +29,9 @@ def update(state: State, nodes: Collection[NodeId]) -> bool:
     for node_id, node in state.index.leaving.items():
         # Whether it will ever fit depends on all other nodes.
         sums.put(node_id, _node_caps(state, node))
+    for node_id, node in state.index.switching.items():
+        if node.dark:
+            sums.put(node_id, _node_caps(state, node))
     return sums.rescale(state.ledger.limit_uw, state.accepted_outside_uw)
 
 
@@ -92,6 +96,8 @@ def _node_caps(state: State, node: Node) -> NodeCaps:
             raised=raised,
             protected=_protected(state, node.node_id),
         )
+    if account is not None and node.dark:
+        return NodeCaps(taken_uw=sleep.reserve_uw(state, node))
     if account is not None:
         floors = None
         if node.reachable and spec is not None and node.duty in IN_SERVICE:

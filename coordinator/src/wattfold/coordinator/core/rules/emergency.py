@@ -2,14 +2,14 @@
 
 The limit is part of the limit on committed power, so caps are lowered as for a lower budget;
 nodes with protected jobs are lowered last (`cap_targets`). As long as the floors alone exceed the
-limit, no plan is made, no job starts, and unprotected jobs are stopped. The steps follow from the
-state and not from the order that began the emergency: a restart of the coordinator, a lost answer
-or a job that starts late need no special case.
+limit, no plan is made, no job starts, unprotected jobs are stopped, and nodes without jobs sleep.
+The steps follow from the state and not from the order that began the emergency: a restart of the
+coordinator, a lost answer or a job that starts late need no special case.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -24,7 +24,10 @@ from wattfold.coordinator.core.model.emergency import (
     JobStep,
 )
 from wattfold.coordinator.core.model.job import Job, JobState
-from wattfold.coordinator.core.rules import attempt_events, requeue
+from wattfold.coordinator.core.model.node import Node
+from wattfold.coordinator.core.model.node_order import NodeOrder
+from wattfold.coordinator.core.model.node_power import PowerState
+from wattfold.coordinator.core.rules import attempt_events, leave, requeue, sleep
 from wattfold.coordinator.core.state.state import State
 
 STOPPED = "the limit of an emergency is below the floors of the nodes"
@@ -39,6 +42,7 @@ def begun(state: State, event: EmergencyBegun, now_ns: int) -> list[act.Action]:
         begun_ns=before.begun_ns if before else now_ns,
         order=event.order,
         stopped=before.stopped if before else (),
+        slept=before.slept if before else (),
     )
     state.ledger.emergency_uw = event.limit_uw
     _look_again(state, "emergency")
@@ -74,6 +78,8 @@ def enforce(state: State, now_ns: int) -> list[act.Action]:
     out: list[act.Action] = []
     for job in jobs:
         out += _stop(state, emergency.order, job, now_ns)
+    if state.settings.sleep.possible:
+        _let_sleep(state, state.nodes if everything else touched.nodes)
     return out
 
 
@@ -100,6 +106,20 @@ def _stop(state: State, order: EmergencyOrder, job: Job, now_ns: int) -> list[ac
     return []
 
 
+def _let_sleep(state: State, node_ids: Iterable[NodeId]) -> None:
+    """Order nodes without jobs to sleep."""
+    for node_id in list(node_ids):
+        node = state.nodes.get(node_id)
+        if node is None or node.power is not PowerState.AWAKE or leave.jobs_there(state, node):
+            continue
+        if sleep.refusal(node, NodeOrder.SLEEP) or node.foreign:
+            continue
+        sleep.ordered(state, node, NodeOrder.SLEEP)
+        assert state.emergency is not None
+        slept = dict.fromkeys((*state.emergency.slept, node_id))
+        state.emergency = replace(state.emergency, slept=tuple(slept))
+
+
 def step_of(order: EmergencyOrder, job: Job) -> JobStep:
     """Return what happens to a running job if the floors alone exceed the limit."""
     if order.protects(job.spec):
@@ -120,13 +140,16 @@ def resume_refusal(state: State, job: Job) -> str:
 
 
 def _resume(state: State, now_ns: int) -> None:
-    """Let the jobs run that the emergency suspended, the last one first."""
+    """Wake the nodes and let the jobs run that the emergency stopped, the last one first."""
     assert state.emergency is not None
+    for node_id in reversed(state.emergency.slept):
+        if (node := state.nodes.get(node_id)) is not None:
+            sleep.ordered(state, node, NodeOrder.WAKE)
     for job_id in reversed(state.emergency.stopped):
         job = state.index.open.get(job_id)
         if job is not None:
             attempt_events.resume(state, job, now_ns)
-    state.emergency = replace(state.emergency, stopped=())
+    state.emergency = replace(state.emergency, stopped=(), slept=())
 
 
 def _short_uw(state: State) -> int:
@@ -149,9 +172,12 @@ class Forecast:
     """Committed power once all caps are lowered."""
     short_uw: int
     """The part of it above the limit, which no cap can lower."""
+    asleep_uw: int
+    """Committed power once the nodes without jobs sleep."""
     slowed: tuple[JobId, ...]
     suspended: tuple[JobId, ...]
     ended: tuple[JobId, ...]
+    asleep: tuple[NodeId, ...]
     protected: tuple[JobId, ...]
     grace_ns: int
     """The longest time that an ended job gets for its snapshot."""
@@ -179,8 +205,15 @@ def forecast(state: State, limit_uw: int, order: EmergencyOrder) -> Forecast:
         and (job.job_id not in protected or spared_uw > limit_uw)
     ]
     ended = [job for job in running if steps[job.job_id] is JobStep.END]
+    asleep = _then_without_jobs(state, steps) if short_uw else []
+    freed_uw = (
+        sum(state.ledger.accounts[node.node_id].base_uw + _floors_uw(node) for node in asleep)
+        - len(asleep) * state.settings.sleep.asleep_uw
+    )
     return Forecast(
         caps_uw=caps_uw,
+        asleep_uw=caps_uw - max(freed_uw, 0),
+        asleep=tuple(node.node_id for node in asleep),
         short_uw=short_uw,
         slowed=tuple(slowed),
         suspended=tuple(one for one, step in steps.items() if step is JobStep.SUSPEND),
@@ -188,6 +221,25 @@ def forecast(state: State, limit_uw: int, order: EmergencyOrder) -> Forecast:
         protected=tuple(protected),
         grace_ns=max((job.spec.snapshot_grace_ns for job in ended), default=0),
     )
+
+
+def _then_without_jobs(state: State, steps: Mapping[JobId, JobStep]) -> list[Node]:
+    """Return the nodes that sleep: they have no jobs, or only jobs that end."""
+    if not state.settings.sleep.possible:
+        return []
+    return [
+        node
+        for node in state.nodes.values()
+        if node.power is PowerState.AWAKE
+        and node.admitted
+        and not (node.foreign or sleep.refusal(node, NodeOrder.SLEEP))
+        and all(steps.get(job.job_id) is JobStep.END for job in leave.jobs_there(state, node))
+    ]
+
+
+def _floors_uw(node: Node) -> int:
+    zones = node.spec.zones if node.spec else ()
+    return sum(zone.floor_uw for zone in zones if zone.can_cap)
 
 
 def _nodes_of(state: State, job_ids: Iterable[JobId]) -> dict[NodeId, None]:

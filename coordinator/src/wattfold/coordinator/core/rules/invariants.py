@@ -11,6 +11,7 @@ from wattfold.coordinator.core.model.job import PLACED_STATES, Assignment, Job, 
 from wattfold.coordinator.core.model.job_array import JobArray
 from wattfold.coordinator.core.model.job_units import misshapen
 from wattfold.coordinator.core.model.node import FORGOTTEN, Duty, Node
+from wattfold.coordinator.core.model.node_power import SWITCHING
 from wattfold.coordinator.core.power.charge import given_back_uw
 from wattfold.coordinator.core.rules import leave, unaccounted_power
 from wattfold.coordinator.core.rules.adoption import UNSTARTED
@@ -73,6 +74,8 @@ def _check_sums(state: State) -> None:
     wanted = {n.node_id for n in state.nodes.values() if n.duty in (Duty.LEAVING, Duty.RESTORING)}
     if set(index.leaving) != wanted:
         raise InvariantError("the index differs from the set of leaving nodes")
+    if set(index.switching) != {n.node_id for n in state.nodes.values() if n.power in SWITCHING}:
+        raise InvariantError("the index differs from the set of nodes that change their power")
     if len(index.open) + len(index.ended) != len(state.jobs):
         raise InvariantError("the index lacks a job or still has a deleted job")
 
@@ -179,6 +182,11 @@ def _check_duty(state: State, node: Node) -> None:
     if (account is not None) != node.admitted:
         raise InvariantError(
             f"node {node.node_id} must have a ledger account exactly if it is admitted"
+        )
+    if account is not None and node.dark is bool(account.zones):
+        raise InvariantError(
+            f"node {node.node_id} is {node.power.value}, but its account does not agree about "
+            "the zones that an agent limits"
         )
     if node.duty in FORGOTTEN and (account or leave.jobs_there(state, node)):
         raise InvariantError(f"node {node.node_id} was removed but is still charged or has jobs")

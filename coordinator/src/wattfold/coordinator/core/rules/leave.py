@@ -16,6 +16,8 @@ from wattfold.coordinator.core.state.state import State
 
 def least_uw(state: State, node: Node, spec: NodeSpec) -> int:
     """Return the charge of an admitted node without jobs, in microwatts."""
+    if node.dark:
+        return state.ledger.accounts[node.node_id].charge_uw
     if node.duty in GIVEN_BACK:
         return given_back_uw(node, spec)
     return node_fixed_uw(node, spec, state.settings.dram_cap_uw)

@@ -15,7 +15,14 @@ from wattfold.coordinator.core.model.node import (
     NodeSpec,
     NodeState,
 )
-from wattfold.coordinator.core.rules import admission, cap_events, found_processes, leave, requeue
+from wattfold.coordinator.core.rules import (
+    admission,
+    cap_events,
+    found_processes,
+    leave,
+    requeue,
+    sleep,
+)
 from wattfold.coordinator.core.state.blocked import note_lack
 from wattfold.coordinator.core.state.state import State
 
@@ -35,6 +42,7 @@ def connected(state: State, event: reports.NodeConnected, now_ns: int) -> list[a
         lose_contact(state, node, now_ns)
         node.message = outside
         return []
+    sleep.reported(state, node, now_ns)
     admission.renew_account(state, node, event)
     if node.spec != event.spec:
         state.index.nodes_changed(state.arrays)
@@ -132,9 +140,17 @@ def report_set_aside(state: State, event: reports.ReportSetAside, now_ns: int) -
     return []
 
 
+def begin_epoch(state: State, node: Node, now_ns: int) -> None:
+    """Treat a node as silent at the start of a coordinator. Orders about its power are repeated."""
+    sleep.lost_orders(node, now_ns + state.settings.retry_ns)
+    lose_contact(state, node, now_ns)
+    if node.state is not NodeState.REFUSED and not node.dark:
+        node.message = "no contact since the coordinator started"
+
+
 def lose_contact(state: State, node: Node, now_ns: int) -> None:
     """Forget the pending commands of a node. Its possible caps stay charged."""
-    was_known = node.admitted
+    was_known = node.admitted and not node.dark
     node.reachable = node.leased = False
     if node.caps_request or node.lease_request:
         node.leave_from_ns = cap_events.seen_by_ns(state, now_ns)

@@ -15,6 +15,7 @@ from wattfold.coordinator.core.model.node import (
     Node,
     NodeState,
 )
+from wattfold.coordinator.core.model.node_power import PowerState
 from wattfold.coordinator.core.power.charge import node_fixed_uw
 from wattfold.coordinator.core.rules import (
     admission,
@@ -24,6 +25,7 @@ from wattfold.coordinator.core.rules import (
     job_ends,
     leave,
     requeue,
+    sleep,
 )
 from wattfold.coordinator.core.state.state import State
 
@@ -48,7 +50,7 @@ def refusal(node: Node, order: NodeOrder) -> str:
         )
     if order is NodeOrder.FORGET_OUTSIDE:
         return _not_out(node)
-    return ""
+    return sleep.refusal(node, order)
 
 
 def announced_conflict(state: State, node: Node, order: NodeOrder) -> str:
@@ -96,6 +98,11 @@ def ordered(state: State, event: ev.NodeOrdered, now_ns: int) -> list[act.Action
     if node is None or refusal(node, event.order):
         return []
     if announced_conflict(state, node, event.order):
+        return []
+    if event.order in (NodeOrder.SLEEP, NodeOrder.WAKE):
+        sleep.ordered(state, node, event.order)
+        if node.power is PowerState.TIRED:
+            _put_back(state, node)
         return []
     node.duty_reason = event.reason
     state.plan_needed = f"node {event.order.value}"
@@ -157,6 +164,7 @@ def _forget(state: State, node: Node, event: ev.NodeOrdered, now_ns: int) -> lis
     elif account is not None:
         node.read_uw = {name: zone.charge_uw for name, zone in account.zones.items()}
     state.ledger.close(node.node_id)
+    sleep.forgotten(state, node)
     node.admitted = node.leased = False
     node.unleased = node.unleased and not unpowered
     node.caps_request = node.lease_request = ""

@@ -20,7 +20,7 @@ from wattfold.coordinator.core.model.queue import NO_WAITS
 from wattfold.coordinator.core.model.resize_cost import expected_ns, learnt_ns
 from wattfold.coordinator.core.model.speeds import NOT_MEASURED, measured_serial_ppm
 from wattfold.coordinator.core.power.charge import node_fixed_uw
-from wattfold.coordinator.core.rules import budget_events, preemption, run_time_predictions
+from wattfold.coordinator.core.rules import budget_events, preemption, run_time_predictions, sleep
 from wattfold.coordinator.core.rules.leave import jobs_there, reserve_uw
 from wattfold.coordinator.core.rules.restart_target import firm, immovable, kept_uw
 from wattfold.coordinator.core.rules.training_events import training_of
@@ -139,6 +139,8 @@ def _node_view(
 
 
 def _charge_uw(state: State, node: Node) -> int:
+    if node.dark:
+        return sleep.reserve_uw(state, node)
     return max(state.ledger.accounts[node.node_id].charge_uw, reserve_uw(state, node))
 
 

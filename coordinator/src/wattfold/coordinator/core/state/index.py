@@ -19,6 +19,7 @@ from wattfold.contract.ids import JobId, NodeId, array_of
 from wattfold.coordinator.core.model.conditions import DependencyState
 from wattfold.coordinator.core.model.job import PLACED_STATES, Job, JobState
 from wattfold.coordinator.core.model.node import Duty, Node
+from wattfold.coordinator.core.model.node_power import SWITCHING
 
 
 @dataclass(slots=True)
@@ -58,6 +59,8 @@ class Index:
         self.retired: dict[NodeId, Node] = {}
         self.leaving: dict[NodeId, Node] = {}
         """Nodes that were ordered to leave and have not left yet."""
+        self.switching: dict[NodeId, Node] = {}
+        """Nodes that fall asleep, boot, or were ordered to, in the order of their registration."""
         self.fixed_uw = 0
         """Sum of `set_fixed` over all nodes."""
         self._fixed_uw: dict[NodeId, int] = {}
@@ -311,6 +314,16 @@ class Index:
         if node.retired:
             self.retired[node.node_id] = node
         self.note_duty(node)
+        self.note_power(node)
+
+    def note_power(self, node: Node) -> None:
+        """Record a changed power state of a node."""
+        if node.power not in SWITCHING:
+            self.switching.pop(node.node_id, None)
+        elif node.node_id not in self.switching:
+            self.switching[node.node_id] = node
+            order = sorted(self.switching, key=self.node_order)
+            self.switching = {node_id: self.switching[node_id] for node_id in order}
 
     def note_duty(self, node: Node) -> None:
         """Record a changed administrative state of a node."""
@@ -326,6 +339,7 @@ class Index:
         self.unadmitted.pop(node_id, None)
         self.retired.pop(node_id, None)
         self.leaving.pop(node_id, None)
+        self.switching.pop(node_id, None)
         self._node_order.pop(node_id, None)
         self.touched.nodes.discard(node_id)
 

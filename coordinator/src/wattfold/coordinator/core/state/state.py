@@ -13,6 +13,7 @@ from wattfold.coordinator.core.model.events import ProfileStored, ProgramCertifi
 from wattfold.coordinator.core.model.job import Job
 from wattfold.coordinator.core.model.job_array import JobArray
 from wattfold.coordinator.core.model.node import GIVEN_BACK, Node
+from wattfold.coordinator.core.model.node_power import SleepSettings
 from wattfold.coordinator.core.model.plan import PlanningRound
 from wattfold.coordinator.core.model.queue import Queue
 from wattfold.coordinator.core.model.reservation import Reservation
@@ -54,6 +55,7 @@ class CoreSettings:
 
     See `State.origin_s`.
     """
+    sleep: SleepSettings = SleepSettings()  # noqa: RUF009 - immutable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -214,7 +216,9 @@ class State:
         No budget below this power can be met.
         """
         return sum(
-            fixed_uw(node.spec, self.settings.dram_cap_uw)
+            self.ledger.accounts[node.node_id].charge_uw
+            if node.dark
+            else fixed_uw(node.spec, self.settings.dram_cap_uw)
             if node.duty not in GIVEN_BACK
             else given_back_uw(node, node.spec)
             for node in self.nodes.values()

@@ -1,0 +1,1 @@
+"""Power of nodes: the programs of the site that suspend and start them."""

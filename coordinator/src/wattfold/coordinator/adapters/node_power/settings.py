@@ -1,0 +1,109 @@
+"""Settings of the table ``[power]``: programs that switch nodes, and what sleeping nodes draw."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import shlex
+from dataclasses import dataclass
+from typing import Any
+
+from wattfold.contract.units import ns_from_s, uw_from_w
+from wattfold.coordinator.adapters.config.values import ConfigError, Setting, Source
+from wattfold.coordinator.core.model.node_power import SleepSettings
+
+SETTINGS = {
+    "suspend": Setting(kind=str),
+    "resume": Setting(kind=str),
+    "status": Setting(kind=str),
+    "account": Setting(kind=str),
+    "asleep_w": Setting(kind=float, low=0, high=10_000, unit="W"),
+    "boot_w": Setting(kind=float, low=0, high=100_000, unit="W"),
+    "boot_s": Setting(kind=float, low=1, high=86_400, unit="s"),
+    "suspend_s": Setting(kind=float, low=1, high=86_400, unit="s"),
+    "boots_max": Setting(kind=int, low=1, high=10_000),
+}
+_UNPRIVILEGED = "nobody"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PowerSettings:
+    """Programs as words, and the account that runs them; empty = the account of the coordinator.
+
+    Without ``status``, a node counts as off when ``suspend`` has succeeded and its agent is silent.
+    """
+
+    suspend: tuple[str, ...] = ()
+    resume: tuple[str, ...] = ()
+    status: tuple[str, ...] = ()
+    account: str = ""
+    sleep: SleepSettings = SleepSettings()  # noqa: RUF009 - immutable
+
+    @property
+    def configured(self) -> bool:
+        """Whether nodes can sleep."""
+        return bool(self.suspend)
+
+
+def power_from(source: Source, checked: dict[str, Any]) -> PowerSettings:
+    """Return the settings of the table. Raises ConfigError."""
+    if bool(checked.get("suspend")) is not bool(checked.get("resume")):
+        raise ConfigError(
+            f"{source.at('suspend', 'power')}: power.suspend and power.resume are needed together"
+        )
+    if checked.get("suspend") and not {"asleep_w", "boot_w"} <= checked.keys():
+        raise ConfigError(
+            f"{source.at('suspend', 'power')}: power.suspend needs power.asleep_w and "
+            "power.boot_w: maximum power of a node asleep, and until its agent has reported"
+        )
+    default = SleepSettings()
+    return PowerSettings(
+        suspend=_words(source, checked, "suspend"),
+        resume=_words(source, checked, "resume"),
+        status=_words(source, checked, "status"),
+        account=_account(source, checked),
+        sleep=SleepSettings(
+            asleep_uw=uw_from_w(checked.get("asleep_w", 0.0)),
+            boot_uw=uw_from_w(checked.get("boot_w", 0.0)),
+            boot_ns=ns_from_s(checked["boot_s"]) if "boot_s" in checked else default.boot_ns,
+            suspend_ns=ns_from_s(checked["suspend_s"])
+            if "suspend_s" in checked
+            else default.suspend_ns,
+            boots_max=checked.get("boots_max", default.boots_max),
+        ),
+    )
+
+
+def _words(source: Source, checked: dict[str, Any], key: str) -> tuple[str, ...]:
+    try:
+        words = tuple(shlex.split(checked.get(key, "")))
+    except ValueError as error:
+        raise ConfigError(f"{source.at(key, 'power')}: power.{key}: {error}") from None
+    if words and not words[0].startswith("/"):
+        raise ConfigError(
+            f"{source.at(key, 'power')}: power.{key} = {checked[key]!r} must begin with the full "
+            "path of a program"
+        )
+    return words
+
+
+def _account(source: Source, checked: dict[str, Any]) -> str:
+    """Return the account for the programs; a coordinator of root does not run them as root."""
+    account: str = checked.get("account", "")
+    if not checked.get("suspend"):
+        return ""
+    if os.geteuid() != 0:
+        if account and account != pwd.getpwuid(os.geteuid()).pw_name:
+            raise ConfigError(
+                f"{source.at('account', 'power')}: power.account = {account!r} needs a coordinator "
+                "that runs as root"
+            )
+        return ""
+    account = account or _UNPRIVILEGED
+    try:
+        pwd.getpwnam(account)
+    except KeyError:
+        raise ConfigError(
+            f"{source.at('account', 'power')}: power.account = {account!r} is not an account here"
+        ) from None
+    return account
