@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from property.core.derived import compare
 from simulation.cluster import Cluster, Faults, node_spec
-from unit.core.stage import CHECKED, counted_as
+from unit.core.stage import counted_as
 
 from wattfold.contract.ids import NodeId
 from wattfold.coordinator.adapters.journal import codec
@@ -81,7 +81,7 @@ def test_a_run_can_be_cut_anywhere(seed: int, cut: float) -> None:
         cluster.clock.later(rng.randint(0, 9) * S, lambda i=index, s=spec: cluster.go(str(i), s))
     cluster.clock.later(6 * S, lambda: cluster.cut(NodeId("n0"), 9 * S))
     cluster.run(15 * S)
-    core = CoordinatorCore(110 * W, CHECKED)
+    core = CoordinatorCore(110 * W, cluster.core.state.settings)
     at = round(cut * len(cluster.journal))
     for event, now_ns in cluster.journal[:at]:
         core.handle(event, now_ns)
@@ -95,7 +95,7 @@ def test_a_run_can_be_cut_anywhere(seed: int, cut: float) -> None:
 @given(seed=st.integers(0, 10**6))
 def test_looking_at_what_was_touched_is_enough(seed: int) -> None:
     cluster = troubled(seed)
-    whole = CoordinatorCore(BUDGET_UW, CHECKED)
+    whole = CoordinatorCore(BUDGET_UW, cluster.core.state.settings)
     actions: list[act.Action] = []
     for event, now_ns in cluster.journal:
         whole.look_at_everything()
@@ -106,8 +106,9 @@ def test_looking_at_what_was_touched_is_enough(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(12))
 def test_what_is_derived_is_what_a_loaded_state_works_out(seed: int) -> None:
-    core = CoordinatorCore(BUDGET_UW, CHECKED)
-    for number, (event, now_ns) in enumerate(troubled(seed).journal):
+    cluster = troubled(seed)
+    core = CoordinatorCore(BUDGET_UW, cluster.core.state.settings)
+    for number, (event, now_ns) in enumerate(cluster.journal):
         core.handle(event, now_ns)
         if number % 13 == 0:
             compare(core, now_ns)
