@@ -284,13 +284,8 @@ class CoordinatorClient:
         answer: pb.ScheduleBudgetsResponse = self._call(self._stub.ScheduleBudgets, request)
         return answer
 
-    def begin_emergency(
-        self, limit_uw: int, limit_share: float = 0.0, dry_run: bool = False
-    ) -> pb.BeginEmergencyResponse:
-        """Limit the power at once, in microwatts or as a share of the budget, or ask what if."""
-        request = pb.BeginEmergencyRequest(
-            limit_uw=limit_uw, limit_share=limit_share, dry_run=dry_run
-        )
+    def begin_emergency(self, request: pb.BeginEmergencyRequest) -> pb.BeginEmergencyResponse:
+        """Limit the power at once, or ask what that would do."""
         answer: pb.BeginEmergencyResponse = self._call(self._stub.BeginEmergency, request)
         return answer
 

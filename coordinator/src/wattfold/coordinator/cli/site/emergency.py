@@ -52,7 +52,7 @@ LIMIT = Parsed("limit", parse_emergency_limit)
 @click.option("--dry-run", is_flag=True, help="Show what would happen, and change nothing.")
 @click.option("--end", "ends", is_flag=True, help="End the emergency.")
 @session_command
-def emergency(session: Session, limit: float | None, dry_run: bool, ends: bool) -> None:
+def emergency(session: Session, limit: int | float | None, dry_run: bool, ends: bool) -> None:
     """Limit the power at once, even below the minimum of the nodes.
 
     The limit is in watts, or a percentage of the budget in force: 40% leaves 40 % of it. It is
@@ -76,9 +76,12 @@ def emergency(session: Session, limit: float | None, dry_run: bool, ends: bool) 
             power = client.end_emergency().power
         else:
             assert limit is not None
-            share = limit if isinstance(limit, float) else 0.0
-            limit_uw = 0 if share else int(limit)
-            answer = client.begin_emergency(limit_uw, share, dry_run)
+            request = pb.BeginEmergencyRequest(dry_run=dry_run)
+            if isinstance(limit, float):
+                request.limit_share = limit
+            else:
+                request.limit_uw = limit
+            answer = client.begin_emergency(request)
     if session.json:
         session.print_json(as_dict(power if ends else answer))
     elif ends:
