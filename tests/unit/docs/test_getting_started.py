@@ -55,6 +55,10 @@ def test_the_commands_of_the_page_work_in_their_order(
         output = pb.JobOutput(node_id="n1", stdout_path=str(folder / "program"))
         running = pb.JOB_STATE_RUNNING
         fake.add(pb.Job(job_id=job_id, spec=spec, state=running, size=1, outputs=[output]))
+    (folder / "errors").touch()
+    output.stderr_path = str(folder / "errors")
+    ended = pb.JOB_STATE_COMPLETED
+    fake.add(pb.Job(job_id="18", spec=spec, state=ended, size=1, outputs=[output]))
     wrong = []
     for words in LINES:
         fake.finish_at_once = words[0] == "run"

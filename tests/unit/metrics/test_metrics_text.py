@@ -218,6 +218,7 @@ def test_energy_never_falls_and_includes_a_silence() -> None:
 def test_every_metric_is_exposed_as_the_catalogue_says() -> None:
     stage = running_site()
     stage.core.state.ledger.coming_uw = 150 * W
+    stage.core.state.ledger.emergency_uw = 140 * W
     meters = Meters(Observations())
     meters.planned(planning_round(1))
     text = render(view(stage.core.state, stage.now_ns, meters.figures())).decode()

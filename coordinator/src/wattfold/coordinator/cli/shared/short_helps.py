@@ -24,7 +24,7 @@ SHORT_HELPS: Mapping[str, str] = {
     "jobs.logs:logs": "Print the output of a job.",
     "jobs.modify:modify": "Change limit, priority, due date, name or size of a job.",
     "jobs.queue:queue": "List jobs with size, cap, nodes, progress and reasons.",
-    "jobs.run:attach": "Bring a job to the foreground, as if `wattfold run` had started it.",
+    "jobs.run:attach": "Bring a submitted job to the foreground.",
     "jobs.run:run": "Submit a job, show its output and exit with its exit status.",
     "jobs.signals:signal": "Send a signal to the processes of running jobs.",
     "jobs.submit:submit": "Submit a job and print its ID.",
