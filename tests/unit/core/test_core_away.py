@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from unit.core.stage import Stage
+from unit.core.stage import BASE_W, FLOOR_W, Stage, W
 
+from wattfold.contract.ids import NodeId
 from wattfold.coordinator.core.model import events as ev
+from wattfold.coordinator.core.model.node import NodeState
 
 
 def test_a_silent_node_is_away_with_what_its_jobs_hold_until_its_lease_is_over() -> None:
@@ -62,3 +64,15 @@ def test_all_nodes_are_away_after_a_start_until_they_are_heard_of() -> None:
     stage.leased("n0")
     seen = stage.core.snapshot(stage.now_ns)
     assert [view.spec.node_id for view in seen.away] == ["n1"]
+
+
+def test_the_plan_after_a_lost_node_has_the_power_that_its_caps_free() -> None:
+    stage = Stage(100)
+    stage.up("n0", "n1")
+    stage.run_job("a", "n0:0-3", cap_w=50)
+    stage.silent("n0")
+    state = stage.core.state
+    while state.nodes[NodeId("n0")].state is not NodeState.DOWN:
+        stage.after(1)
+    assert stage.charge_w("n0") == BASE_W + 50, "its caps still count for an averaging window"
+    assert stage.core.snapshot(stage.now_ns).reserved_uw == (BASE_W + FLOOR_W) * W

@@ -36,8 +36,12 @@ class ZoneAccount:
     @property
     def charge_uw(self) -> int:
         """Maximum power of the zone now."""
-        lowered = max((cap for _, cap in self.settling), default=0)
-        caps_uw = max(self.confirmed_uw, self.pending_uw or 0, self.uncertain_uw, lowered)
+        return max(self.settled_uw, max((cap for _, cap in self.settling), default=0))
+
+    @property
+    def settled_uw(self) -> int:
+        """Maximum power of the zone once its lowered caps no longer count."""
+        caps_uw = max(self.confirmed_uw, self.pending_uw or 0, self.uncertain_uw)
         return max(caps_uw, self.overdraw_uw)
 
     def lost_until(self, now_ns: int) -> bool:
@@ -61,6 +65,11 @@ class NodeAccount:
     def charge_uw(self) -> int:
         """Committed power of the node."""
         return self.base_uw + sum(zone.charge_uw for zone in self.zones.values())
+
+    @property
+    def settled_uw(self) -> int:
+        """Committed power of the node once its lowered caps no longer count."""
+        return self.base_uw + sum(zone.settled_uw for zone in self.zones.values())
 
 
 @dataclass(slots=True)

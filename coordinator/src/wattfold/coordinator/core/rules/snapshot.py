@@ -141,7 +141,12 @@ def _node_view(
 def _charge_uw(state: State, node: Node) -> int:
     if node.dark:
         return sleep.reserve_uw(state, node)
-    return max(state.ledger.accounts[node.node_id].charge_uw, reserve_uw(state, node))
+    account = state.ledger.accounts[node.node_id]
+    # Nothing asks for another plan when the caps that a lost node held no longer count. The caps
+    # of this plan wait for the room.
+    lost = node.state is NodeState.DOWN
+    charge_uw = account.settled_uw if lost else account.charge_uw
+    return max(charge_uw, reserve_uw(state, node))
 
 
 def _planned(state: State, node: Node) -> bool:
