@@ -161,10 +161,10 @@ def run(session: Session, /, wait: bool, **options: Any) -> None:
 def attach(session: Session, job_id: str) -> None:
     """Bring a submitted job to the foreground.
 
-    It is then as if `wattfold run` had started it. The command prints the output files of the job from their beginning and follows them until the
-    job has ended. It exits with the exit status of the job. Ctrl-C goes to the job as in `wattfold
-    run`: the first one sends SIGINT to it, the second cancels it, and the third leaves it. To only
-    read the output, use `wattfold logs -f`.
+    It is then as if `wattfold run` had started it. The command prints the output files of the job
+    from their beginning and follows them until the job has ended. It exits with the exit status of
+    the job. Ctrl-C goes to the job as in `wattfold run`: the first one sends SIGINT to it, the
+    second cancels it, and the third leaves it. To only read the output, use `wattfold logs -f`.
 
     For example: wattfold attach 17
     """

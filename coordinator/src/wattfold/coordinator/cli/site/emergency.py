@@ -55,11 +55,11 @@ LIMIT = Parsed("limit", parse_emergency_limit)
 def emergency(session: Session, limit: int | float | None, dry_run: bool, ends: bool) -> None:
     """Limit the power at once, also below the minimum.
 
-    The limit may be below the minimum power of the nodes. It is in watts, or a percentage of the budget in force: 40% leaves 40 % of it. It is
-    never refused. All caps are lowered as far as necessary, those of nodes with protected jobs
-    last. If the minimum power of the nodes exceeds the limit, unprotected jobs are suspended, and
-    no job starts. The table [emergency] of the coordinator's configuration protects jobs by queue,
-    account or priority.
+    The limit may be below the minimum power of the nodes. It is in watts, or a percentage of the
+    budget in force: 40% leaves 40 % of it. It is never refused. All caps are lowered as far as
+    necessary, those of nodes with protected jobs last. If the minimum power of the nodes exceeds
+    the limit, unprotected jobs are suspended, and no job starts. The table [emergency] of the
+    coordinator's configuration protects jobs by queue, account or priority.
 
     The emergency lasts until `wattfold budget emergency --end`. Suspended jobs then run again. A
     second emergency replaces the limit of the first.
