@@ -135,7 +135,7 @@ class EmergencyFile:
                 log.warning(line("emergency_file", file=self._path, limit_w="none"))
                 await self._emergencies.end()
         except (OSError, ValueError, JournalError) as error:
-            # What is in force stays in force. The file is read again.
+            # The limit in force does not change. The file is read again.
             if count := self._repeats.one_more("file", time.monotonic()):
                 log.error(line("emergency_file_failed", file=self._path, reason=error, times=count))
             return

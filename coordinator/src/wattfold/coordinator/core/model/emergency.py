@@ -15,7 +15,7 @@ from wattfold.coordinator.core.model.job import JobSpec
 
 
 class JobStep(enum.Enum):
-    """What happens to unprotected jobs if the floors alone exceed the limit."""
+    """Treatment of unprotected jobs if the floors alone exceed the limit."""
 
     SUSPEND = "suspend"
     """Running jobs are suspended."""

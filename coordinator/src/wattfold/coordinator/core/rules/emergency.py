@@ -166,7 +166,7 @@ def _look_again(state: State, why: str) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Forecast:
-    """What an emergency would do at this moment. Powers are committed power."""
+    """Effects of an emergency at this moment. Powers are committed power."""
 
     caps_uw: int
     """Committed power once all caps are lowered."""
