@@ -37,6 +37,8 @@ from wattfold.nodeagent.core.errors import NodeFault
 FLAGS = (*EMULATE, "--masks", "affinity", "--throttle", "signals")
 ONE = str(CPUS[0])
 KEEPER = "wattfold-keeper"
+HIGH = range(3, 256)
+"""Descriptors above those of input, output and errors."""
 
 
 @pytest.fixture
@@ -100,7 +102,7 @@ def test_a_keeper_has_a_session_and_no_descriptors_but_its_own(running: AgentPro
     # It leaves the pipes to its agent after it has reported that the job runs. It keeps both ends
     # of its pipe for signals, its agent, and the pipe of the child that it has started.
     own = ["anon_inode", "pipe", "pipe", "pipe"]
-    until(lambda: kinds(keeper, (0, 1, 2)) == ["/dev/null"] * 3 and kinds(keeper, range(3, 256)) == own)
+    until(lambda: [kinds(keeper, (0, 1, 2)), kinds(keeper, HIGH)] == [["/dev/null"] * 3, own])
 
 
 def test_a_job_begins_with_the_state_of_a_new_process(running: AgentProcess) -> None:
