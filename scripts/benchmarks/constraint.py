@@ -23,17 +23,17 @@ from unittest import mock
 from wattfold.contract.ids import JobId
 from wattfold.contract.units import NS_PER_S
 from wattfold.coordinator.core.model.job import JobKind, JobSpec, SizeUnit
+from wattfold.coordinator.core.model.jobs.spread import Spread
 from wattfold.coordinator.core.model.plan import JobView, Plan, Snapshot
 from wattfold.coordinator.core.model.queue import Waits
-from wattfold.coordinator.core.model.spread import Spread
 from wattfold.coordinator.policies import registry
 from wattfold.coordinator.policies.constraint import search as constraint_search
 from wattfold.coordinator.solvers.lists import planner
 from wattfold.coordinator.solvers.lists.arrays import arrays_of
 from wattfold.coordinator.solvers.lists.choice import lister
 from wattfold.coordinator.solvers.lists.problem import QueuePlan, QueueProblem
-from wattfold.simulator.engine.named_scheduler import node_view
-from wattfold.simulator.engine.node_machine import NodeClass
+from wattfold.simulator.engine.machines.node_machine import NodeClass
+from wattfold.simulator.engine.schedulers.named_scheduler import node_view
 from wattfold.simulator.runs.schedulers import ready_of
 
 CPU_S, SHARE = 5.0, 0.85

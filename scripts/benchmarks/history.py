@@ -35,7 +35,7 @@ from wattfold.coordinator.adapters.history.recorder import KEEP_DAYS, HistoryRec
 from wattfold.coordinator.adapters.history.rows import COLUMNS, EndedJob, row_of
 from wattfold.coordinator.core.machine import CoordinatorCore
 from wattfold.coordinator.core.model.job import Job, JobSpec, JobState
-from wattfold.coordinator.core.model.rank import Rank, RankEnd
+from wattfold.coordinator.core.model.jobs.rank import Rank, RankEnd
 from wattfold.coordinator.core.state.changes import Changes
 
 REPORT_S_MAX = 2.0

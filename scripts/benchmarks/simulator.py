@@ -31,7 +31,7 @@ from pathlib import Path
 import numpy as np
 
 from wattfold.simulator.engine.budget import BudgetSchedule
-from wattfold.simulator.engine.machine import Machine
+from wattfold.simulator.engine.machines.machine import Machine
 from wattfold.simulator.runs.build import jobs_of, simulation_of
 from wattfold.simulator.runs.case import PolicyChoice, SimulationCase, WorkloadSource
 

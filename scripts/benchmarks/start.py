@@ -33,7 +33,7 @@ from pathlib import Path
 
 from start_jobs import Services, StartRow, measure_node, measure_site
 
-from wattfold.coordinator.cli.shared.client import CoordinatorClient
+from wattfold.coordinator.cli.shared.connection.client import CoordinatorClient
 from wattfold.v1 import coordinator_pb2 as pb
 
 JOBS = 2000

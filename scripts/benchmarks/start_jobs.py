@@ -20,7 +20,7 @@ from pathlib import Path
 import grpc
 import psutil
 
-from wattfold.coordinator.cli.shared.client import CoordinatorClient
+from wattfold.coordinator.cli.shared.connection.client import CoordinatorClient
 from wattfold.v1 import common_pb2 as common
 from wattfold.v1 import coordinator_pb2, node_agent_pb2_grpc
 from wattfold.v1 import node_agent_pb2 as pb

@@ -34,7 +34,7 @@ DOCUMENTS = [
     path
     for pattern in ("*.md", "adr/README.md", "examples/*.toml", "man/*.[18]")
     for path in sorted((ROOT / "docs").glob(pattern))
-] + [CLI / "shared" / "short_helps.py"]
+] + [CLI / "shared" / "texts" / "short_helps.py"]
 STANDARD = {"__future__", "typing", "collections", "dataclasses", "enum"}
 """Modules that every package may import; the table lists them once, in its heading."""
 LATER = r" \*"
@@ -94,7 +94,7 @@ def transient() -> set[str]:
 
 def events() -> str:
     """Return the table of all events: meaning and modules that create them."""
-    names = ("announced", "configuration", "modification", "reports")
+    names = ("announced", "configuration", "jobs/modification", "reports")
     others = [CORE / "model" / f"{name}.py" for name in names]
     known = list(members(CORE / "model" / "events.py", "Event", *others))
     sources = [

@@ -49,7 +49,7 @@ def current(folder: Path = FOLDER) -> Iterator[tuple[Path, str]]:
     for source in ("coordinator/src", "proto/src", "proto/gen/python"):
         if str(ROOT / source) not in sys.path:
             sys.path.insert(0, str(ROOT / source))
-    numbers = import_module("wattfold.coordinator.cli.shared.json_documents").SCHEMAS
+    numbers = import_module("wattfold.coordinator.cli.shared.texts.json_documents").SCHEMAS
     messages = import_module("wattfold.v1.coordinator_pb2").DESCRIPTOR.message_types_by_name
     for name, number in numbers.items():
         path = folder / f"{name}-{number}.json"
@@ -162,5 +162,5 @@ def check(stored: Any, found: Any, where: str) -> None:
 def _refused(text: str) -> str:
     return (
         f"{text}; keep the field, or raise the number of the document in "
-        "cli/shared/json_documents.py, which leaves the earlier schema as it is"
+        "cli/shared/texts/json_documents.py, which leaves the earlier schema as it is"
     )

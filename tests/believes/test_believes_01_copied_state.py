@@ -18,7 +18,7 @@ from trust.head import Head
 from wattfold.coordinator.adapters.agents.take_over import Known, Told, lacking, next_epoch
 from wattfold.coordinator.adapters.journal import home
 from wattfold.coordinator.adapters.journal.journal import Journal
-from wattfold.coordinator.cli.shared.client import CoordinatorClient
+from wattfold.coordinator.cli.shared.connection.client import CoordinatorClient
 from wattfold.coordinator.demo import site as demo_site
 from wattfold.v1 import coordinator_pb2 as pb
 

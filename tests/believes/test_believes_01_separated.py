@@ -20,8 +20,8 @@ from wattfold.coordinator.adapters.agents.calls import FencedError
 from wattfold.coordinator.adapters.agents.take_over import Known, Told, Unasked
 from wattfold.coordinator.adapters.journal import home
 from wattfold.coordinator.adapters.journal.journal import Journal
-from wattfold.coordinator.cli.shared.client import CoordinatorClient
-from wattfold.coordinator.core.rules.start_conditions import NOT_PLANNED
+from wattfold.coordinator.cli.shared.connection.client import CoordinatorClient
+from wattfold.coordinator.core.rules.jobs.start_conditions import NOT_PLANNED
 from wattfold.v1 import coordinator_pb2 as pb
 from wattfold.v1 import node_agent_pb2 as agent_pb
 from wattfold.v1.node_agent_pb2_grpc import NodeAgentStub

@@ -22,8 +22,8 @@ from wattfold.contract.ids import Epoch, JobId, NodeId
 from wattfold.coordinator.core.model import events as ev
 from wattfold.coordinator.core.model.job import JobState
 from wattfold.coordinator.core.model.node import NodeState
-from wattfold.coordinator.core.rules.excess import excess_cause
-from wattfold.coordinator.core.rules.leave import lasting_uw
+from wattfold.coordinator.core.rules.nodes.leave import lasting_uw
+from wattfold.coordinator.core.rules.power.excess import excess_cause
 
 OTHER = command_digest(("another",), "", "")
 

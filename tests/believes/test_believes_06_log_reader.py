@@ -18,7 +18,7 @@ from system.agent.agent_process import AgentProcess
 from system.agent.conftest import EMULATE
 from unit.core.stage import W
 
-from wattfold.coordinator.cli.shared.client import CoordinatorClient
+from wattfold.coordinator.cli.shared.connection.client import CoordinatorClient
 from wattfold.coordinator.demo import site as demo_site
 from wattfold.log_output import Output
 from wattfold.v1 import coordinator_pb2 as pb

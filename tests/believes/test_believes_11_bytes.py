@@ -21,7 +21,7 @@ from unit.cli.fake_coordinator import FakeCoordinator
 
 from wattfold.contract.os_text import is_os_text, os_bytes, os_text, shown_text, utf8_text
 from wattfold.coordinator.cli.shared.exit_codes import ExitCode
-from wattfold.coordinator.cli.shared.native_text import message_text, native_text
+from wattfold.coordinator.cli.shared.texts.native_text import message_text, native_text
 from wattfold.coordinator.core.model.job import JobState
 from wattfold.nodeagent.adapters.jobs.processes import refusal
 from wattfold.nodeagent.adapters.wire import launch_order

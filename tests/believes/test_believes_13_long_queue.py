@@ -14,14 +14,14 @@ from unit.cli.conftest import address, fake, short_folder
 from unit.cli.fake_coordinator import NOW_S, FakeCoordinator
 from unit.cli.test_cli_start import MODULES_OF
 
-from wattfold.coordinator.cli.shared.tables import (
+from wattfold.coordinator.cli.shared.texts.tables import (
     flexible,
     left,
     plain_table,
     right,
     wrapped,
 )
-from wattfold.coordinator.cli.shared.text_layout import cell_width, fitted, narrowed
+from wattfold.coordinator.cli.shared.texts.text_layout import cell_width, fitted, narrowed
 from wattfold.v1 import coordinator_pb2 as pb
 
 __all__ = ["address", "fake", "short_folder"]

@@ -16,7 +16,7 @@ from unit.cli.command import Command
 from unit.cli.conftest import short_folder
 from unit.cli.fake_coordinator import FakeCoordinator, serve
 
-from wattfold.coordinator.cli.shared.connection_failure import connection_failure
+from wattfold.coordinator.cli.shared.connection.connection_failure import connection_failure
 from wattfold.coordinator.cli.shared.exit_codes import ExitCode
 
 __all__ = ["short_folder"]

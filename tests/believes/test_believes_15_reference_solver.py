@@ -17,7 +17,7 @@ from wattfold.coordinator.policies.parm.scheduler import ParmScheduler
 from wattfold.coordinator.policies.port import Decision
 from wattfold.simulator.engine.budget import BudgetSchedule, BudgetStep
 from wattfold.simulator.engine.engine import simulate
-from wattfold.simulator.engine.machine import Machine
+from wattfold.simulator.engine.machines.machine import Machine
 
 if TYPE_CHECKING:
     from wattfold.coordinator.policies.backfill.node_parts import AnyScheduler

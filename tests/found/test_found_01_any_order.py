@@ -20,7 +20,7 @@ from wattfold.coordinator.core.model import events as ev
 from wattfold.coordinator.core.model import reports
 from wattfold.coordinator.core.model.events import NodeOrder
 from wattfold.coordinator.core.model.node import Duty
-from wattfold.coordinator.core.rules import node_orders
+from wattfold.coordinator.core.rules.nodes import node_orders
 from wattfold.v1 import coordinator_pb2 as pb
 
 NODES = ("n0", "n1", "n2")

@@ -31,9 +31,9 @@ from wattfold.coordinator.adapters.door.door_limits import (
 from wattfold.coordinator.adapters.door.peer_door import Entrance, PeerDoor
 from wattfold.coordinator.adapters.door.peers import operators_path
 from wattfold.coordinator.adapters.log_throttle import EVERY_S, LogThrottle
-from wattfold.coordinator.cli.shared import client
-from wattfold.coordinator.cli.shared.address import entrance
-from wattfold.coordinator.cli.shared.client import CoordinatorClient
+from wattfold.coordinator.cli.shared.connection import client
+from wattfold.coordinator.cli.shared.connection.address import entrance
+from wattfold.coordinator.cli.shared.connection.client import CoordinatorClient
 from wattfold.coordinator.cli.shared.errors import BusyError
 from wattfold.coordinator.cli.shared.exit_codes import ExitCode
 

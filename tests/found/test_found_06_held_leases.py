@@ -15,7 +15,7 @@ from wattfold.coordinator.core.model import events as ev
 from wattfold.coordinator.core.model.events import NodeOrder
 from wattfold.coordinator.core.model.job import JobKind
 from wattfold.coordinator.core.model.node import NodeState
-from wattfold.coordinator.core.rules.held_leases import hold_ns, holdable, still_held
+from wattfold.coordinator.core.rules.nodes.held_leases import hold_ns, holdable, still_held
 from wattfold.coordinator.policies.fifo.policy import FifoEasy
 
 N0, N1 = NodeId("n0"), NodeId("n1")

@@ -20,7 +20,7 @@ from wattfold.coordinator.policies.backfill.easy import EasyScheduler
 from wattfold.coordinator.policies.resources.estimates import duration_ns
 from wattfold.simulator.engine.budget import BudgetSchedule
 from wattfold.simulator.engine.engine import simulate
-from wattfold.simulator.engine.predicting_scheduler import PredictingScheduler
+from wattfold.simulator.engine.schedulers.predicting_scheduler import PredictingScheduler
 from wattfold.simulator.runs.schedulers import scheduler_of
 
 EVERY = pytest.mark.parametrize("policy", POLICIES, ids=lambda policy: policy.name)

@@ -12,9 +12,9 @@ from unit.policies.training_jobs import gpu_node, runs, training
 
 from wattfold.contract.ids import JobId
 from wattfold.coordinator.core.model.job import JobKind, ResizeMode, SizeUnit
+from wattfold.coordinator.core.model.jobs.resize_cost import learn_stall
+from wattfold.coordinator.core.model.jobs.spread import Spread
 from wattfold.coordinator.core.model.plan import JobView, Plan, Snapshot
-from wattfold.coordinator.core.model.resize_cost import learn_stall
-from wattfold.coordinator.core.model.spread import Spread
 from wattfold.coordinator.policies import registry
 from wattfold.coordinator.policies.description import Value
 from wattfold.coordinator.policies.driver.rounds import Rounds

@@ -25,8 +25,8 @@ from wattfold.contract.ids import JobId, NodeId
 from wattfold.coordinator.adapters.copies.replica_feed import ReplicaFeed, for_planning
 from wattfold.coordinator.adapters.door.ownership import public
 from wattfold.coordinator.adapters.planning import Planner
-from wattfold.coordinator.cli.jobs.job_sheet import job_sheet
-from wattfold.coordinator.cli.jobs.waiting import describe
+from wattfold.coordinator.cli.jobs.lists.job_sheet import job_sheet
+from wattfold.coordinator.cli.jobs.lists.waiting import describe
 from wattfold.coordinator.core.model import actions as act
 from wattfold.coordinator.core.model import events as ev
 from wattfold.coordinator.core.model.job import JobKind, SizeUnit

@@ -13,14 +13,14 @@ from unit.cli.command import Command
 
 from wattfold.coordinator.cli.simulation.compare import _cases as compare_cases
 from wattfold.coordinator.cli.simulation.compare import compare
-from wattfold.coordinator.cli.simulation.simulate import simulate
-from wattfold.coordinator.cli.simulation.simulate_cases import cases_of
+from wattfold.coordinator.cli.simulation.runs.simulate import simulate
+from wattfold.coordinator.cli.simulation.runs.simulate_cases import cases_of
 from wattfold.coordinator.core.model.node import NodeKind
 from wattfold.coordinator.models.pass_model import APPLICATIONS, PassProfile
 from wattfold.coordinator.policies import registry
 from wattfold.coordinator.policies.resources.estimates import estimate
-from wattfold.simulator.engine.named_scheduler import NamedPolicyScheduler
-from wattfold.simulator.engine.node_machine import NodeMachine
+from wattfold.simulator.engine.machines.node_machine import NodeMachine
+from wattfold.simulator.engine.schedulers.named_scheduler import NamedPolicyScheduler
 from wattfold.simulator.runs.build import jobs_of, simulation_of
 from wattfold.simulator.runs.case import SimulationCase
 from wattfold.simulator.workloads.annotations import RANGE_W

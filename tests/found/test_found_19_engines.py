@@ -14,8 +14,8 @@ from unit.workloads.swf_files import job, log
 
 from wattfold.coordinator.policies import registry
 from wattfold.simulator.engine.budget import BudgetSchedule
-from wattfold.simulator.engine.machine import Machine
-from wattfold.simulator.engine.node_machine import NodeClass, NodeMachine
+from wattfold.simulator.engine.machines.machine import Machine
+from wattfold.simulator.engine.machines.node_machine import NodeClass, NodeMachine
 from wattfold.simulator.engine.record import RunRecord
 from wattfold.simulator.runs.build import jobs_of, simulation_of
 from wattfold.simulator.runs.case import PolicyChoice, SimulationCase, WorkloadSource

@@ -16,7 +16,7 @@ from wattfold.coordinator.core.model import events as ev
 from wattfold.coordinator.core.model.job import JobKind, JobSpec, JobState, ResizeMode, SizeUnit
 from wattfold.coordinator.core.model.levels import Levels
 from wattfold.coordinator.core.model.plan import Policy
-from wattfold.coordinator.core.rules.unaccounted_power import unaccounted_power
+from wattfold.coordinator.core.rules.power.unaccounted_power import unaccounted_power
 from wattfold.coordinator.policies.fifo.easy_uniform import EasyUniform
 from wattfold.coordinator.policies.fifo.policy import FifoEasy
 from wattfold.coordinator.policies.parm.policy import Parm, ParmVersion

@@ -21,7 +21,7 @@ from wattfold.coordinator.core.model import events as ev
 from wattfold.coordinator.core.model.events import NodeOrder
 from wattfold.coordinator.core.model.job import JobKind, JobSpec, JobState
 from wattfold.coordinator.core.model.node import Duty
-from wattfold.coordinator.core.rules.unaccounted_power import unaccounted_power
+from wattfold.coordinator.core.rules.power.unaccounted_power import unaccounted_power
 from wattfold.coordinator.policies.parm.policy import Parm
 
 POLICY = Parm(solver="greedy", resize_interval_ns=2 * S)

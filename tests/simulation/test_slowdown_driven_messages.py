@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from wattfold.simulator.engine.budget import BudgetSchedule
-from wattfold.simulator.engine.machine import Machine
+from wattfold.simulator.engine.machines.machine import Machine
 from wattfold.simulator.engine.record import RunRecord
 from wattfold.simulator.runs.case import (
     MessageLevel,

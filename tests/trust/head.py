@@ -15,7 +15,7 @@ from typing import Any
 
 from system.site.live_site import run_command
 
-from wattfold.coordinator.cli.shared.client import CoordinatorClient
+from wattfold.coordinator.cli.shared.connection.client import CoordinatorClient
 from wattfold.coordinator.demo import site as demo_site
 from wattfold.v1 import coordinator_pb2 as pb
 

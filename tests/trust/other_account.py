@@ -21,11 +21,11 @@ from system.account_install import installation_for
 _SERVE = """
 import json, os, resource, socket, sys
 import wattfold.coordinator.cli.main as main
-import wattfold.coordinator.cli.shared.client
+import wattfold.coordinator.cli.shared.connection.client
 import wattfold.coordinator.cli.site.audit, wattfold.coordinator.cli.jobs.jobs
-import wattfold.coordinator.cli.jobs.queue
+import wattfold.coordinator.cli.jobs.lists.queue
 import wattfold.coordinator.cli.jobs.control, wattfold.coordinator.cli.site.power
-import wattfold.coordinator.cli.jobs.submit, wattfold.coordinator.cli.site.node
+import wattfold.coordinator.cli.jobs.submission.submit, wattfold.coordinator.cli.site.node
 import wattfold.coordinator.cli.profiles.profile_drop, wattfold.coordinator.cli.site.watch
 import wattfold.coordinator.cli.jobs.logs, wattfold.coordinator.cli.jobs.modify
 end = socket.socket(fileno=int(sys.argv[1]))

@@ -16,9 +16,9 @@ from wattfold.coordinator.core.model import reports
 from wattfold.coordinator.core.model.events import NodeOrder
 from wattfold.coordinator.core.model.job import JobState
 from wattfold.coordinator.core.model.node import Duty
-from wattfold.coordinator.core.rules import leave as leaving
-from wattfold.coordinator.core.rules import node_orders
-from wattfold.coordinator.core.rules.unaccounted_power import unaccounted_power
+from wattfold.coordinator.core.rules.nodes import leave as leaving
+from wattfold.coordinator.core.rules.nodes import node_orders
+from wattfold.coordinator.core.rules.power.unaccounted_power import unaccounted_power
 
 N0, N1 = NodeId("n0"), NodeId("n1")
 

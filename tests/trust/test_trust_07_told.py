@@ -8,7 +8,7 @@ from unit.core.stage import Stage, node_spec
 from wattfold.contract.ids import JobId, NodeId
 from wattfold.coordinator.adapters.agents import messages as agent_messages
 from wattfold.coordinator.adapters.copies.job_messages import notes
-from wattfold.coordinator.cli.jobs.job_tables import where_or_reason
+from wattfold.coordinator.cli.jobs.lists.job_tables import where_or_reason
 from wattfold.coordinator.core.model.job import Job
 from wattfold.v1 import coordinator_pb2
 from wattfold.v1 import node_agent_pb2 as pb

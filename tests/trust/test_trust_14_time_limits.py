@@ -14,7 +14,7 @@ from wattfold.coordinator.adapters.journal import codec
 from wattfold.coordinator.adapters.requests.field_checks import InvalidRequestError
 from wattfold.coordinator.adapters.requests.submissions import TimeLimits
 from wattfold.coordinator.adapters.requests.submissions import job_spec as taken
-from wattfold.coordinator.cli.jobs.job_tables import left_s
+from wattfold.coordinator.cli.jobs.lists.job_tables import left_s
 from wattfold.coordinator.core.model import events as ev
 from wattfold.coordinator.core.model.job import JobState
 from wattfold.coordinator.policies.fifo.policy import FifoEasy

@@ -31,7 +31,7 @@ class Plant:
 
 PLANTS = (
     Plant(
-        file=f"{COORDINATOR}/cli/jobs/waiting.py",
+        file=f"{COORDINATOR}/cli/jobs/lists/waiting.py",
         statement="import wattfold.coordinator.cli.site.power",
         told="wattfold.coordinator.cli.jobs is not allowed to import wattfold.coordinator.cli.site",
     ),
@@ -51,9 +51,9 @@ PLANTS = (
         told="wattfold.coordinator.core.state.state imports wattfold.coordinator.policies",
     ),
     Plant(
-        file=f"{COORDINATOR}/core/rules/leave.py",
+        file=f"{COORDINATOR}/core/rules/nodes/leave.py",
         statement="from wattfold.coordinator.core import reconcile",
-        told="core.reconcile imports wattfold.coordinator.core.rules.leave imports",
+        told="core.reconcile imports wattfold.coordinator.core.rules.nodes.leave imports",
     ),
     Plant(
         file=f"{COORDINATOR}/core/power/charge.py",

@@ -22,9 +22,9 @@ from unit.workloads import swf_files as swf
 
 from wattfold.contract.ids import NodeId
 from wattfold.coordinator.core.model.job import JobKind, SizeUnit
+from wattfold.coordinator.core.model.jobs.spread import Spread
 from wattfold.coordinator.core.model.plan import BudgetAhead, JobView, Plan, Policy, Snapshot
 from wattfold.coordinator.core.model.reservation import Reservation
-from wattfold.coordinator.core.model.spread import Spread
 from wattfold.coordinator.policies import registry
 from wattfold.coordinator.policies.description import (
     PolicySetting,
@@ -33,7 +33,7 @@ from wattfold.coordinator.policies.description import (
     Value,
 )
 from wattfold.simulator.engine.budget import BudgetSchedule, BudgetStep
-from wattfold.simulator.engine.machine import Machine
+from wattfold.simulator.engine.machines.machine import Machine
 from wattfold.simulator.engine.record import RunRecord
 from wattfold.simulator.runs.case import PolicyChoice, SimulationCase, WorkloadSource
 from wattfold.simulator.runs.execute import execute

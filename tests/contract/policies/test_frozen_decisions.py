@@ -24,8 +24,8 @@ from wattfold.coordinator.policies import registry
 from wattfold.coordinator.policies.description import Value
 from wattfold.simulator.engine.budget import BudgetSchedule, BudgetStep
 from wattfold.simulator.engine.errors import SimulationError
-from wattfold.simulator.engine.machine import Machine
-from wattfold.simulator.engine.node_machine import NodeClass, NodeMachine, OutageWindow
+from wattfold.simulator.engine.machines.machine import Machine
+from wattfold.simulator.engine.machines.node_machine import NodeClass, NodeMachine, OutageWindow
 from wattfold.simulator.runs.case import PolicyChoice, SimulationCase, WorkloadSource
 from wattfold.simulator.runs.execute import execute
 

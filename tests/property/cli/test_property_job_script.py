@@ -8,8 +8,8 @@ from contextlib import suppress
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wattfold.coordinator.cli.jobs.job_script import FOREIGN, OWN, SLURM, parse_directives
-from wattfold.coordinator.cli.jobs.sbatch import translate
+from wattfold.coordinator.cli.jobs.scripts.job_script import FOREIGN, OWN, SLURM, parse_directives
+from wattfold.coordinator.cli.jobs.scripts.sbatch import translate
 from wattfold.coordinator.cli.shared.errors import BadRequestError
 
 WORD = st.text(st.characters(exclude_characters="\n\r\0", exclude_categories=["Cs"]))

@@ -13,13 +13,13 @@ from unit.core.stage import CHECKED, job_spec
 from wattfold.contract.ids import JobId
 from wattfold.coordinator.core.machine import CoordinatorCore
 from wattfold.coordinator.core.model import events as ev
-from wattfold.coordinator.core.model.conditions import (
+from wattfold.coordinator.core.model.job import Job, JobState
+from wattfold.coordinator.core.model.jobs.conditions import (
     Dependency,
     DependencyState,
     StartConditions,
 )
-from wattfold.coordinator.core.model.job import Job, JobState
-from wattfold.coordinator.core.rules.start_conditions import dependency_state
+from wattfold.coordinator.core.rules.jobs.start_conditions import dependency_state
 
 
 class AnyConditions(AnyEvents):

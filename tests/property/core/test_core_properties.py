@@ -23,7 +23,6 @@ from wattfold.coordinator.core.machine import CoordinatorCore
 from wattfold.coordinator.core.model import events as ev
 from wattfold.coordinator.core.model import reports
 from wattfold.coordinator.core.model.announced import coming_uw
-from wattfold.coordinator.core.model.attempt import Saving
 from wattfold.coordinator.core.model.job import (
     Assignment,
     Job,
@@ -33,8 +32,10 @@ from wattfold.coordinator.core.model.job import (
     Share,
     SizeUnit,
 )
+from wattfold.coordinator.core.model.jobs.attempt import Saving
 from wattfold.coordinator.core.model.node import GIVEN_BACK, Duty, NodeSpec
-from wattfold.coordinator.core.rules import budget_events, node_orders, reach
+from wattfold.coordinator.core.rules.nodes import node_orders, reach
+from wattfold.coordinator.core.rules.power import budget_events
 from wattfold.coordinator.models.gpu_curve import GpuCurve
 from wattfold.coordinator.models.pass_model import APPLICATIONS, PassProfile
 
@@ -499,10 +500,8 @@ def events() -> st.SearchStrategy[ev.Event]:
     st.register_type_strategy(float, st.floats(allow_nan=False))
     profiles = st.sampled_from(sorted(APPLICATIONS.values(), key=lambda p: p.app))
     st.register_type_strategy(PassProfile, profiles)
-    share = st.floats(0, 1)
-    curves = st.builds(
-        GpuCurve, static_w=st.floats(0, 99), full_w=st.floats(100, 999), knee=share, beta=share
-    )
+    share, low, high = st.floats(0, 1), st.floats(0, 99), st.floats(100, 999)
+    curves = st.builds(GpuCurve, static_w=low, full_w=high, knee=share, beta=share)
     st.register_type_strategy(GpuCurve, curves)
     for kind in (JobId, NodeId, ZoneName):
         st.register_type_strategy(kind, names)

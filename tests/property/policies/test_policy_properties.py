@@ -15,8 +15,8 @@ from property.policies.easy_reference import Request, easy
 from unit.policies.snapshots import S, W, faults, held, job, node, sizes, snapshot
 
 from wattfold.coordinator.core.model.job import Assignment, JobKind, SizeUnit
+from wattfold.coordinator.core.model.jobs.spread import Spread
 from wattfold.coordinator.core.model.plan import JobView, NodeView, Policy, Snapshot
-from wattfold.coordinator.core.model.spread import Spread
 from wattfold.coordinator.models.pass_model import APPLICATIONS
 from wattfold.coordinator.policies.fifo.policy import FifoEasy
 from wattfold.coordinator.policies.parm.policy import Parm, ParmVersion

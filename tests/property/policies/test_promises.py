@@ -14,8 +14,8 @@ from unit.policies.snapshots import S, faults, job, node, snapshot
 
 from wattfold.contract.ids import JobId, NodeId
 from wattfold.coordinator.core.model.job import JobKind, Share, SizeUnit
+from wattfold.coordinator.core.model.jobs.promise import Promise
 from wattfold.coordinator.core.model.plan import JobView, Plan, Snapshot
-from wattfold.coordinator.core.model.promise import Promise
 from wattfold.coordinator.core.model.queue import Queue
 from wattfold.coordinator.core.model.reservation import Reservation
 from wattfold.coordinator.core.power.charge import assigned_on_uw

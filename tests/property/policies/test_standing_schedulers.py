@@ -31,7 +31,7 @@ from wattfold.coordinator.policies.slowdown_driven.policy import SlowdownDriven
 from wattfold.coordinator.solvers.lists.planner import PlannerEffort
 from wattfold.simulator.engine.budget import BudgetSchedule, BudgetStep
 from wattfold.simulator.engine.engine import simulate
-from wattfold.simulator.engine.machine import Machine
+from wattfold.simulator.engine.machines.machine import Machine
 
 POLICIES = [
     FifoEasy(),

@@ -11,10 +11,10 @@ from unit.policies.snapshots import S, W, job, node, snapshot
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import JobId, NodeId
 from wattfold.coordinator.core.model.job import CoreSharing, JobKind, ResizeMode, Share, SizeUnit
+from wattfold.coordinator.core.model.jobs.spread import Spread
 from wattfold.coordinator.core.model.plan import NOBODY, JobView, NodeView, Plan, Snapshot
 from wattfold.coordinator.core.model.queue import Queue
 from wattfold.coordinator.core.model.reservation import Reservation
-from wattfold.coordinator.core.model.spread import Spread
 from wattfold.coordinator.models.pass_model import APPLICATIONS, PassProfile
 
 NODES = 5

@@ -12,8 +12,8 @@ from unit.pool.pools import S, W, table
 from wattfold.coordinator.policies.backfill.node_parts import NodeJobInformation, Parts
 from wattfold.coordinator.policies.port import Decision, Site
 from wattfold.simulator.engine.budget import BudgetSchedule, BudgetStep
-from wattfold.simulator.engine.jobs import JobTable, UnitColumns
-from wattfold.simulator.engine.node_machine import NodeClass, NodeMachine, OutageWindow
+from wattfold.simulator.engine.machines.node_machine import NodeClass, NodeMachine, OutageWindow
+from wattfold.simulator.engine.running_jobs.jobs import JobTable, UnitColumns
 
 MEMORY = 64
 

@@ -15,11 +15,11 @@ from unit.pool.test_by_node import same_record
 from wattfold.coordinator.policies.backfill.easy import EasyScheduler
 from wattfold.simulator.engine.budget import BudgetSchedule
 from wattfold.simulator.engine.engine import PoolSimulation, simulate
-from wattfold.simulator.engine.machine import Machine
-from wattfold.simulator.engine.node_cores import NOBODY
-from wattfold.simulator.engine.node_machine import NodeClass, NodeMachine
-from wattfold.simulator.engine.progress import PreemptionRule
-from wattfold.simulator.engine.run_times import RunTimeModel
+from wattfold.simulator.engine.machines.machine import Machine
+from wattfold.simulator.engine.machines.node_cores import NOBODY
+from wattfold.simulator.engine.machines.node_machine import NodeClass, NodeMachine
+from wattfold.simulator.engine.running_jobs.progress import PreemptionRule
+from wattfold.simulator.engine.running_jobs.run_times import RunTimeModel
 
 SEEDS = st.integers(0, 10**9)
 

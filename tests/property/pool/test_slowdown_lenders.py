@@ -34,7 +34,7 @@ from wattfold.coordinator.policies.slowdown_driven.lenders import Lenders
 from wattfold.coordinator.policies.slowdown_driven.pool import SlowdownScheduler
 from wattfold.coordinator.policies.slowdown_driven.queue import SlowdownQueue
 from wattfold.coordinator.policies.slowdown_driven.rules import PowerSharing, SharingRules
-from wattfold.simulator.engine.run_times import RunTimeModel
+from wattfold.simulator.engine.running_jobs.run_times import RunTimeModel
 
 
 class PlainLenders(Lenders):

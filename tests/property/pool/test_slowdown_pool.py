@@ -32,10 +32,10 @@ from wattfold.coordinator.policies.slowdown_driven.rules import (
 )
 from wattfold.simulator.engine.budget import BudgetSchedule, BudgetStep
 from wattfold.simulator.engine.engine import simulate
-from wattfold.simulator.engine.jobs import JobTable
-from wattfold.simulator.engine.node_machine import NodeClass, NodeMachine
+from wattfold.simulator.engine.machines.node_machine import NodeClass, NodeMachine
 from wattfold.simulator.engine.record import RunRecord
-from wattfold.simulator.engine.run_times import RunTimeModel
+from wattfold.simulator.engine.running_jobs.jobs import JobTable
+from wattfold.simulator.engine.running_jobs.run_times import RunTimeModel
 
 NODES, CORES = 8, 16
 MACHINE = NodeMachine(classes=(NodeClass.of_watts("n", NODES, CORES),))

@@ -15,9 +15,9 @@ from wattfold.coordinator.policies.port import JobInformation
 from wattfold.coordinator.policies.slowdown_driven.choice import INFINITE, MateEnd, MateLimits
 from wattfold.coordinator.policies.slowdown_driven.policy import SlowdownDriven
 from wattfold.coordinator.policies.slowdown_driven.rules import PowerSharing, SharingRules
-from wattfold.simulator.engine.jobs import JobTable
-from wattfold.simulator.engine.named_scheduler import NamedPolicyScheduler
-from wattfold.simulator.engine.run_times import RunTimeModel
+from wattfold.simulator.engine.running_jobs.jobs import JobTable
+from wattfold.simulator.engine.running_jobs.run_times import RunTimeModel
+from wattfold.simulator.engine.schedulers.named_scheduler import NamedPolicyScheduler
 
 KINDS = (JobKind.RIGID, JobKind.MOLDABLE, JobKind.MALLEABLE)
 RANKS = 4

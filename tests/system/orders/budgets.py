@@ -11,7 +11,7 @@ from system.orders.judge import NS_PER_S, BudgetOrder, Facts
 from system.site.calendars import NOTICED_S
 from system.site.live_site import uw
 
-from wattfold.coordinator.cli.shared.client import CoordinatorClient
+from wattfold.coordinator.cli.shared.connection.client import CoordinatorClient
 from wattfold.v1 import coordinator_pb2 as pb
 
 DEADLINE_S = 9.0

@@ -15,7 +15,7 @@ from system.site.live_site import DEADLINE_S, run_command
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import JobId, NodeId
 from wattfold.coordinator.adapters.journal.journal import Journal
-from wattfold.coordinator.cli.shared.client import CoordinatorClient
+from wattfold.coordinator.cli.shared.connection.client import CoordinatorClient
 from wattfold.coordinator.core.model import reports
 
 if TYPE_CHECKING:

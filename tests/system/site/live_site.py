@@ -24,7 +24,7 @@ from waiting import DEADLINE_S, wait_until
 
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.units import uw_from_w
-from wattfold.coordinator.cli.shared.client import CoordinatorClient
+from wattfold.coordinator.cli.shared.connection.client import CoordinatorClient
 from wattfold.coordinator.demo import site as demo_site
 from wattfold.coordinator.demo.site import NodePlan, Site, SitePlan
 from wattfold.v1 import common_pb2, node_agent_pb2_grpc

@@ -12,7 +12,7 @@ from system.agent.agent_process import alive
 from system.site.gate import Gate
 from system.site.live_site import LiveSite, wait_until
 
-from wattfold.coordinator.cli.shared.client import CoordinatorClient
+from wattfold.coordinator.cli.shared.connection.client import CoordinatorClient
 from wattfold.coordinator.cli.shared.errors import CliError
 from wattfold.v1 import coordinator_pb2 as pb
 

@@ -25,8 +25,8 @@ from wattfold.coordinator.models.pass_model import APPLICATIONS, SizeUnit
 from wattfold.coordinator.policies.backfill.easy import EasyScheduler
 from wattfold.coordinator.policies.fifo.conservative import ConservativeScheduler
 from wattfold.coordinator.policies.parm.settings import ParmSettings
-from wattfold.simulator.engine.machine import Machine
-from wattfold.simulator.engine.uniform_scheduler import UniformScheduler
+from wattfold.simulator.engine.machines.machine import Machine
+from wattfold.simulator.engine.schedulers.uniform_scheduler import UniformScheduler
 from wattfold.v1 import coordinator_pb2 as pb
 
 S = 1_000_000_000

@@ -15,7 +15,7 @@ import grpc
 import pytest
 from system.site.live_site import run_command, wait_until
 
-from wattfold.coordinator.cli.shared.client import CoordinatorClient
+from wattfold.coordinator.cli.shared.connection.client import CoordinatorClient
 from wattfold.coordinator.cli.shared.errors import CliError
 from wattfold.coordinator.demo import site as demo_site
 from wattfold.v1 import coordinator_pb2 as pb

@@ -19,8 +19,8 @@ from wattfold.coordinator.adapters.copies.job_filter import JobFilter
 from wattfold.coordinator.adapters.door.peers import BY_SOCKET, Peer
 from wattfold.coordinator.core.model import events as ev
 from wattfold.coordinator.core.model.job import Job, JobState
+from wattfold.coordinator.core.model.jobs.rank import Rank
 from wattfold.coordinator.core.model.queue import Queue
-from wattfold.coordinator.core.model.rank import Rank
 from wattfold.v1 import coordinator_pb2 as pb
 
 ADA = Peer(uid=1001, account="ada", address=BY_SOCKET)

@@ -21,10 +21,10 @@ from wattfold.coordinator.core.model import actions as act
 from wattfold.coordinator.core.model import events as ev
 from wattfold.coordinator.core.model import reports
 from wattfold.coordinator.core.model.job import Assignment, CoreSharing, JobKind, JobSpec
+from wattfold.coordinator.core.model.jobs.speeds import SeenSpeed, measured_serial_ppm
 from wattfold.coordinator.core.model.levels import Levels
 from wattfold.coordinator.core.model.node import ZoneKind
 from wattfold.coordinator.core.model.plan import Plan
-from wattfold.coordinator.core.model.speeds import SeenSpeed, measured_serial_ppm
 from wattfold.coordinator.models.fitting import FitResult
 from wattfold.coordinator.models.pass_model import APPLICATIONS, SizeUnit
 

@@ -26,9 +26,9 @@ from wattfold.coordinator.adapters.requests.reservations import (
 )
 from wattfold.coordinator.core.model import events as ev
 from wattfold.coordinator.core.model.job import JobKind, JobSpec, SizeUnit
+from wattfold.coordinator.core.model.jobs.spread import Spread
 from wattfold.coordinator.core.model.queue import Queue
 from wattfold.coordinator.core.model.reservation import Reservation
-from wattfold.coordinator.core.model.spread import Spread
 from wattfold.v1 import coordinator_pb2 as pb
 
 RIGID = JobKind.RIGID

@@ -22,8 +22,8 @@ from wattfold.coordinator.adapters.requests.submissions import job_spec
 from wattfold.coordinator.core.model import actions as act
 from wattfold.coordinator.core.model.amounts import GIB
 from wattfold.coordinator.core.model.job import JobKind, JobSpec, SizeUnit
+from wattfold.coordinator.core.model.jobs.spread import Spread
 from wattfold.coordinator.core.model.queue import Queue
-from wattfold.coordinator.core.model.spread import Spread
 from wattfold.v1 import common_pb2
 from wattfold.v1 import coordinator_pb2 as pb
 

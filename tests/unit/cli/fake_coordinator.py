@@ -18,7 +18,7 @@ from unit.cli.fake_budgets import NOW_S, FakeBudgets, W
 from unit.cli.fake_hands import FakeHands
 from unit.cli.fake_lists import listed
 
-from wattfold.coordinator.cli.shared.formatting import ENDED_STATES
+from wattfold.coordinator.cli.shared.texts.formatting import ENDED_STATES
 from wattfold.coordinator.models.gpu_curve import GpuCurve
 from wattfold.v1 import coordinator_pb2 as pb
 from wattfold.v1 import coordinator_pb2_grpc as pb_grpc

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
-from wattfold.coordinator.cli.jobs.job_tables import is_of
-from wattfold.coordinator.cli.shared.formatting import ENDED_STATES
+from wattfold.coordinator.cli.jobs.lists.job_tables import is_of
+from wattfold.coordinator.cli.shared.texts.formatting import ENDED_STATES
 from wattfold.v1 import coordinator_pb2 as pb
 
 _PLACED = (

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from wattfold.coordinator.cli.main import main
-from wattfold.coordinator.cli.shared.address import checked_address, default_address
+from wattfold.coordinator.cli.shared.connection.address import checked_address, default_address
 
 
 def test_runtime_directory_of_the_session_comes_first(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from wattfold.coordinator.cli.shared import formatting as f
+from wattfold.coordinator.cli.shared.texts import formatting as f
 from wattfold.v1 import coordinator_pb2 as pb
 
 

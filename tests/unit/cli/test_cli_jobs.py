@@ -8,7 +8,7 @@ import pytest
 from unit.cli.command import Command
 from unit.cli.fake_coordinator import NOW_S, FakeCoordinator, W
 
-from wattfold.coordinator.cli.shared import formatting
+from wattfold.coordinator.cli.shared.texts import formatting
 from wattfold.v1 import common_pb2 as common
 from wattfold.v1 import coordinator_pb2 as pb
 from wattfold.v1.node_agent_pb2 import ProcessorElement

@@ -13,11 +13,11 @@ from unit.cli.command import Command
 from unit.cli.fake_coordinator import NOW_S, FakeCoordinator, W, node
 
 from wattfold.coordinator.cli.history.history import history
-from wattfold.coordinator.cli.jobs.job_columns import JOB_COLUMNS, job_fields
-from wattfold.coordinator.cli.jobs.queue import queue
+from wattfold.coordinator.cli.jobs.lists.job_columns import JOB_COLUMNS, job_fields
+from wattfold.coordinator.cli.jobs.lists.queue import queue
 from wattfold.coordinator.cli.main import cli
-from wattfold.coordinator.cli.shared.columns import Field, Fields, Moment, Order
-from wattfold.coordinator.cli.shared.formats import plain_text
+from wattfold.coordinator.cli.shared.texts.columns import Field, Fields, Moment, Order
+from wattfold.coordinator.cli.shared.texts.formats import plain_text
 from wattfold.coordinator.cli.site import node_columns
 from wattfold.v1 import coordinator_pb2 as pb
 

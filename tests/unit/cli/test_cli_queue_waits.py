@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from wattfold.coordinator.cli.simulation.queue_waits import parse_queue_wait
+from wattfold.coordinator.cli.simulation.site_queue.queue_waits import parse_queue_wait
 from wattfold.coordinator.core.model.queue import Waits
 
 H = 3600 * 10**9

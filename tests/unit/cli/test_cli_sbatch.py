@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from wattfold.coordinator.cli.jobs.job_script import Directive
-from wattfold.coordinator.cli.jobs.sbatch import Translated, translate
+from wattfold.coordinator.cli.jobs.scripts.job_script import Directive
+from wattfold.coordinator.cli.jobs.scripts.sbatch import Translated, translate
 from wattfold.coordinator.cli.shared.errors import BadRequestError
 
 

@@ -16,8 +16,8 @@ from unit.cli.command import Command
 from wattfold.coordinator.cli.main import cli
 from wattfold.coordinator.cli.shared.console import OutputConsole
 from wattfold.coordinator.cli.shared.lazy_group import LazyGroup
-from wattfold.coordinator.cli.shared.short_helps import SHORT_HELPS
-from wattfold.coordinator.cli.shared.tables import (
+from wattfold.coordinator.cli.shared.texts.short_helps import SHORT_HELPS
+from wattfold.coordinator.cli.shared.texts.tables import (
     Styled,
     add_row,
     field_table,

@@ -12,9 +12,13 @@ from unit.cli.fake_coordinator import NOW_S, FakeCoordinator, W
 
 from wattfold.contract.ids import JobId
 from wattfold.coordinator.cli.shared.exit_codes import ExitCode
-from wattfold.coordinator.cli.simulation.site_reading import SiteMessages, SiteReading, read_site
-from wattfold.coordinator.core.model.conditions import Dependency, DependencyState
+from wattfold.coordinator.cli.simulation.site_queue.site_reading import (
+    SiteMessages,
+    SiteReading,
+    read_site,
+)
 from wattfold.coordinator.core.model.job import JobKind, SizeUnit
+from wattfold.coordinator.core.model.jobs.conditions import Dependency, DependencyState
 from wattfold.v1 import coordinator_pb2 as pb
 
 S = 10**9

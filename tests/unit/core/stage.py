@@ -20,9 +20,9 @@ from wattfold.coordinator.core.model import actions as act
 from wattfold.coordinator.core.model import events as ev
 from wattfold.coordinator.core.model import reports
 from wattfold.coordinator.core.model.job import Assignment, Job, JobKind, JobSpec, Share, SizeUnit
+from wattfold.coordinator.core.model.jobs.spread import Spread
 from wattfold.coordinator.core.model.node import NodeSpec, Zone, ZoneKind
 from wattfold.coordinator.core.model.plan import Plan, PlanningRound
-from wattfold.coordinator.core.model.spread import Spread
 from wattfold.coordinator.core.state.state import CoreSettings
 
 PACKAGE = ZoneName("package-0")

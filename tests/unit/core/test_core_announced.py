@@ -13,7 +13,8 @@ from wattfold.coordinator.core.model import events as ev
 from wattfold.coordinator.core.model.announced import Announced, coming_uw, limits
 from wattfold.coordinator.core.model.events import NodeOrder
 from wattfold.coordinator.core.model.node import Duty
-from wattfold.coordinator.core.rules import budget_events, node_orders
+from wattfold.coordinator.core.rules.nodes import node_orders
+from wattfold.coordinator.core.rules.power import budget_events
 from wattfold.coordinator.core.rules.snapshot import snapshot
 
 LEAD_NS = 10 * S

@@ -13,18 +13,18 @@ from wattfold.coordinator.adapters.journal import codec
 from wattfold.coordinator.core.machine import CoordinatorCore
 from wattfold.coordinator.core.model import actions as act
 from wattfold.coordinator.core.model import events as ev
-from wattfold.coordinator.core.model.conditions import (
+from wattfold.coordinator.core.model.job import JobState
+from wattfold.coordinator.core.model.jobs.conditions import (
     UNCONDITIONAL,
     Dependency,
     DependencyState,
     StartConditions,
 )
-from wattfold.coordinator.core.model.job import JobState
 from wattfold.coordinator.core.model.plan import Preemption
 from wattfold.coordinator.core.model.queue import Queue
-from wattfold.coordinator.core.rules import preemption
 from wattfold.coordinator.core.rules.invariants import check_derived
-from wattfold.coordinator.core.rules.start_conditions import NOT_PLANNED, dependency_state
+from wattfold.coordinator.core.rules.jobs import preemption
+from wattfold.coordinator.core.rules.jobs.start_conditions import NOT_PLANNED, dependency_state
 
 
 def after(*jobs: str, success: bool = True, begin_s: float = -1) -> StartConditions:

@@ -18,7 +18,7 @@ from wattfold.coordinator.core.model.emergency import (
 )
 from wattfold.coordinator.core.model.job import JobState
 from wattfold.coordinator.core.model.node_power import PowerState
-from wattfold.coordinator.core.rules import emergency
+from wattfold.coordinator.core.rules.power import emergency
 
 PROTECTED = EmergencyOrder(queues=("urgent",))
 

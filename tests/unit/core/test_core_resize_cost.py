@@ -14,9 +14,10 @@ from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import JobId, NodeId
 from wattfold.coordinator.adapters.journal import codec
 from wattfold.coordinator.core.model import events as ev
-from wattfold.coordinator.core.model import reports, resize_cost
+from wattfold.coordinator.core.model import reports
 from wattfold.coordinator.core.model.job import ResizeMode
-from wattfold.coordinator.core.model.resize_cost import (
+from wattfold.coordinator.core.model.jobs import resize_cost
+from wattfold.coordinator.core.model.jobs.resize_cost import (
     KEPT_MAX,
     UNSEEN_NS,
     Costs,

@@ -14,11 +14,11 @@ from wattfold.coordinator.adapters.journal import codec
 from wattfold.coordinator.core.model import actions as act
 from wattfold.coordinator.core.model import events as ev
 from wattfold.coordinator.core.model import reports
-from wattfold.coordinator.core.model.attempt import ATTEMPTS_MAX, Saving
 from wattfold.coordinator.core.model.events import NodeOrder
 from wattfold.coordinator.core.model.job import Job, JobState, ResizeMode
-from wattfold.coordinator.core.model.resize_cost import UNSEEN_NS
-from wattfold.coordinator.core.rules.restart_target import firm
+from wattfold.coordinator.core.model.jobs.attempt import ATTEMPTS_MAX, Saving
+from wattfold.coordinator.core.model.jobs.resize_cost import UNSEEN_NS
+from wattfold.coordinator.core.rules.jobs.restart_target import firm
 
 RESTART = ResizeMode.RESTART
 

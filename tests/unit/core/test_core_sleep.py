@@ -16,7 +16,7 @@ from wattfold.coordinator.core.model import reports
 from wattfold.coordinator.core.model.events import NodeOrder
 from wattfold.coordinator.core.model.node import Node, NodeState
 from wattfold.coordinator.core.model.node_power import PowerState, SleepSettings
-from wattfold.coordinator.core.rules import node_orders, sleep
+from wattfold.coordinator.core.rules.nodes import node_orders, sleep
 from wattfold.coordinator.core.state.state import CoreSettings
 
 ASLEEP_W, BOOT_W, BOOT_S = 5, 40, 180

@@ -18,7 +18,7 @@ from wattfold.coordinator.adapters.journal.codec import (
 )
 from wattfold.coordinator.core.model import events as ev
 from wattfold.coordinator.core.model.job import JobKind
-from wattfold.coordinator.core.model.speeds import (
+from wattfold.coordinator.core.model.jobs.speeds import (
     KEPT_MAX,
     NOT_MEASURED,
     SeenSpeed,

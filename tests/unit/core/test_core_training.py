@@ -16,14 +16,6 @@ from wattfold.coordinator.adapters.journal.codec import (
     load_state,
 )
 from wattfold.coordinator.core.model import events as ev
-from wattfold.coordinator.core.model.epoch_times import (
-    TIMES_MAX,
-    WEIGHED,
-    AppEpochs,
-    SeenCurve,
-    SeenEpochs,
-    with_epoch,
-)
 from wattfold.coordinator.core.model.job import (
     MAX_DONE,
     Assignment,
@@ -33,9 +25,17 @@ from wattfold.coordinator.core.model.job import (
     ResizeMode,
     SizeUnit,
 )
+from wattfold.coordinator.core.model.jobs.epoch_times import (
+    TIMES_MAX,
+    WEIGHED,
+    AppEpochs,
+    SeenCurve,
+    SeenEpochs,
+    with_epoch,
+)
+from wattfold.coordinator.core.model.jobs.spread import Spread
 from wattfold.coordinator.core.model.levels import Levels
 from wattfold.coordinator.core.model.plan import JobView
-from wattfold.coordinator.core.model.spread import Spread
 from wattfold.coordinator.models.gpu_curve import GpuCurve
 from wattfold.coordinator.models.training import EpochTime, Training
 

@@ -9,7 +9,7 @@ from unit.core.stage import job_spec, on
 
 from wattfold.coordinator.core.model.amounts import GIB, Amounts
 from wattfold.coordinator.core.model.job import JobKind, JobSpec, SizeUnit
-from wattfold.coordinator.core.model.job_units import (
+from wattfold.coordinator.core.model.jobs.job_units import (
     counted,
     least_uw,
     misshapen,
@@ -17,7 +17,7 @@ from wattfold.coordinator.core.model.job_units import (
     units_over,
     units_within,
 )
-from wattfold.coordinator.core.model.spread import Spread
+from wattfold.coordinator.core.model.jobs.spread import Spread
 
 
 def units(low: int = 3, high: int = 0, **fields: Any) -> JobSpec:

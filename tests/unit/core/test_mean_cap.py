@@ -8,7 +8,7 @@ from wattfold.contract.ids import JobId
 from wattfold.coordinator.core.machine import CoordinatorCore
 from wattfold.coordinator.core.model import events as ev
 from wattfold.coordinator.core.model.job import Assignment, Job, JobSpec, JobState
-from wattfold.coordinator.core.rules.job_events import progress_reported
+from wattfold.coordinator.core.rules.jobs.job_events import progress_reported
 
 S = 1_000_000_000
 W = 1_000_000

@@ -19,7 +19,7 @@ import pytest
 
 from wattfold.coordinator.app.main import main as coordinator_command
 from wattfold.coordinator.cli.main import cli
-from wattfold.coordinator.cli.shared.session import Session
+from wattfold.coordinator.cli.shared.connection.session import Session
 from wattfold.nodeagent.adapters import config_flags
 
 ROOT = Path(__file__).parents[3]

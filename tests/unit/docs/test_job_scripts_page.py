@@ -9,8 +9,8 @@ from pathlib import Path
 from unit.agent.test_agent_launch_rules import ORDER, SHIM
 
 from wattfold.coordinator.adapters.requests.output_patterns import PATTERNS
-from wattfold.coordinator.cli.jobs import sbatch
-from wattfold.coordinator.cli.jobs.job_script import STDIN_BYTES_MAX, parse_directives
+from wattfold.coordinator.cli.jobs.scripts import sbatch
+from wattfold.coordinator.cli.jobs.scripts.job_script import STDIN_BYTES_MAX, parse_directives
 from wattfold.nodeagent.core.gpus import VISIBLE
 from wattfold.nodeagent.core.launch import ResizeMode, job_environment
 from wattfold.nodeagent.core.steps import StepNode, StepSetting

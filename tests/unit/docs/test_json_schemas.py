@@ -15,7 +15,7 @@ from unit.cli.command import Command
 from unit.cli.conftest import address, fake, short_folder, wattfold
 from unit.cli.fake_coordinator import FakeCoordinator, W
 
-from wattfold.coordinator.cli.shared.json_documents import SCHEMAS
+from wattfold.coordinator.cli.shared.texts.json_documents import SCHEMAS
 from wattfold.v1 import coordinator_pb2 as pb
 
 __all__ = ["address", "fake", "short_folder", "wattfold"]

@@ -11,7 +11,7 @@ from unit.cli.command import Command
 from unit.workloads.swf_files import job, log
 
 from wattfold.coordinator.cli.simulation.compare import compare
-from wattfold.coordinator.cli.simulation.simulate import simulate
+from wattfold.coordinator.cli.simulation.runs.simulate import simulate
 from wattfold.coordinator.cli.workloads.workload_fetch import fetch
 from wattfold.simulator.results.job_columns import Extra, csv_header, row_columns
 

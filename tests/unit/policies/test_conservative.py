@@ -11,8 +11,8 @@ from unit.policies.snapshots import S, faults, held, job, node, reasons, snapsho
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import JobId, NodeId
 from wattfold.coordinator.core.model.job import JobKind, Share, SizeUnit
+from wattfold.coordinator.core.model.jobs.promise import Promise
 from wattfold.coordinator.core.model.plan import JobView, Plan, Snapshot
-from wattfold.coordinator.core.model.promise import Promise
 from wattfold.coordinator.core.model.queue import Queue
 from wattfold.coordinator.policies.backfill.conservative_search import PROMISED, WAITS
 from wattfold.coordinator.policies.backfill.promises import LAG_NS, expected_end_ns

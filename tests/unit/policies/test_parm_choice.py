@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from unit.policies.parm_tables import options_of, timed
 
-from wattfold.coordinator.core.model.spread import Spread
+from wattfold.coordinator.core.model.jobs.spread import Spread
 from wattfold.coordinator.models.pass_model import APPLICATIONS, SizeUnit
 from wattfold.coordinator.models.resize_cost import Resize
 from wattfold.coordinator.policies.parm.choice import (

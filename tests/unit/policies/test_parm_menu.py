@@ -6,7 +6,7 @@ import pytest
 from unit.policies.snapshots import node
 
 from wattfold.coordinator.core.model.job import SizeUnit
-from wattfold.coordinator.core.model.spread import Spread
+from wattfold.coordinator.core.model.jobs.spread import Spread
 from wattfold.coordinator.policies.parm.menu import NodeSummary
 from wattfold.coordinator.policies.port import Site, SizeRequest
 

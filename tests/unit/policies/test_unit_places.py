@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wattfold.coordinator.core.model.spread import Spread
+from wattfold.coordinator.core.model.jobs.spread import Spread
 from wattfold.coordinator.policies.placement.unit_places import Fit, chosen, in_turn
 
 

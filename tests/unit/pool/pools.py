@@ -9,8 +9,8 @@ import numpy as np
 
 from wattfold.coordinator.models.pass_model import APPLICATIONS, PassProfile
 from wattfold.coordinator.policies.port import Decision, JobInformation, Site
-from wattfold.simulator.engine.jobs import JobTable
-from wattfold.simulator.engine.machine import Machine
+from wattfold.simulator.engine.machines.machine import Machine
+from wattfold.simulator.engine.running_jobs.jobs import JobTable
 
 S = 1_000_000_000
 W = 1_000_000

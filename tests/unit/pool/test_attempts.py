@@ -15,10 +15,10 @@ from wattfold.coordinator.policies.backfill.node_parts import NodeJobInformation
 from wattfold.coordinator.policies.fifo.policy import FifoEasy
 from wattfold.simulator.engine.budget import BudgetSchedule
 from wattfold.simulator.engine.engine import PoolSimulation, SimulationError, simulate
-from wattfold.simulator.engine.jobs import JobTable
-from wattfold.simulator.engine.named_scheduler import NamedPolicyScheduler
-from wattfold.simulator.engine.node_machine import NodeMachine, OutageWindow
-from wattfold.simulator.engine.progress import PreemptionRule
+from wattfold.simulator.engine.machines.node_machine import NodeMachine, OutageWindow
+from wattfold.simulator.engine.running_jobs.jobs import JobTable
+from wattfold.simulator.engine.running_jobs.progress import PreemptionRule
+from wattfold.simulator.engine.schedulers.named_scheduler import NamedPolicyScheduler
 from wattfold.simulator.results.metrics import metrics_of
 from wattfold.simulator.results.table import metrics_document
 

@@ -14,11 +14,11 @@ from wattfold.coordinator.policies.backfill.node_parts import NodeJobInformation
 from wattfold.coordinator.policies.port import Decision, Site
 from wattfold.simulator.engine.budget import BudgetSchedule, BudgetStep
 from wattfold.simulator.engine.engine import PoolSimulation, SimulationError, simulate
-from wattfold.simulator.engine.jobs import JobTable, UnitColumns
-from wattfold.simulator.engine.machine import Machine
-from wattfold.simulator.engine.node_machine import NodeClass, NodeMachine
+from wattfold.simulator.engine.machines.machine import Machine
+from wattfold.simulator.engine.machines.node_machine import NodeClass, NodeMachine
 from wattfold.simulator.engine.record import RunRecord
-from wattfold.simulator.engine.run_times import RunTimeModel
+from wattfold.simulator.engine.running_jobs.jobs import JobTable, UnitColumns
+from wattfold.simulator.engine.running_jobs.run_times import RunTimeModel
 
 FULL_W = 60 * W
 Step = tuple[float, Sequence[Decision | Parts]]

@@ -13,8 +13,8 @@ import pytest
 from wattfold.coordinator.policies.backfill.easy import EasyScheduler
 from wattfold.simulator.engine.budget import BudgetSchedule
 from wattfold.simulator.engine.engine import simulate
-from wattfold.simulator.engine.jobs import job_table
-from wattfold.simulator.engine.machine import Machine
+from wattfold.simulator.engine.machines.machine import Machine
+from wattfold.simulator.engine.running_jobs.jobs import job_table
 from wattfold.simulator.workloads.swf_reader import read_swf
 
 ROOT = Path(os.environ.get("WATTFOLD_WORKLOADS", ""))

@@ -11,7 +11,7 @@ from unit.pool.pools import MACHINE, S, Script, W, table
 from wattfold.coordinator.policies.backfill.easy import EasyScheduler
 from wattfold.simulator.engine.budget import BudgetSchedule, BudgetStep
 from wattfold.simulator.engine.engine import PoolSimulation, SimulationError, simulate
-from wattfold.simulator.engine.machine import Machine
+from wattfold.simulator.engine.machines.machine import Machine
 from wattfold.simulator.engine.record import RunRecord
 
 FULL = BudgetSchedule.constant(MACHINE.full_uw)

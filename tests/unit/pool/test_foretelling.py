@@ -13,9 +13,9 @@ from unit.runs.sample_runs import case, contents
 from wattfold.coordinator.policies.backfill.easy import EasyScheduler
 from wattfold.simulator.engine.budget import BudgetSchedule
 from wattfold.simulator.engine.engine import Turn, simulate
-from wattfold.simulator.engine.jobs import JobTable
-from wattfold.simulator.engine.predicting_scheduler import PredictingScheduler
-from wattfold.simulator.engine.uniform_scheduler import UniformScheduler
+from wattfold.simulator.engine.running_jobs.jobs import JobTable
+from wattfold.simulator.engine.schedulers.predicting_scheduler import PredictingScheduler
+from wattfold.simulator.engine.schedulers.uniform_scheduler import UniformScheduler
 from wattfold.simulator.runs.execute import execute
 
 ENOUGH = BudgetSchedule.constant(MACHINE.full_uw)

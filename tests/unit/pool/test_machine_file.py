@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from wattfold.coordinator.core.model.amounts import GIB
-from wattfold.simulator.engine.machine_file import read_machine
+from wattfold.simulator.engine.machines.machine_file import read_machine
 
 GOOD = """
 [[class]]

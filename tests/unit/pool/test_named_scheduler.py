@@ -18,12 +18,12 @@ from wattfold.coordinator.policies.fifo.easy_uniform import EasyUniform
 from wattfold.coordinator.policies.fifo.policy import FifoEasy
 from wattfold.simulator.engine.budget import BudgetSchedule, BudgetStep
 from wattfold.simulator.engine.engine import simulate
-from wattfold.simulator.engine.jobs import JobTable, UnitColumns, WaitColumns
-from wattfold.simulator.engine.named_scheduler import NamedPolicyScheduler
-from wattfold.simulator.engine.node_machine import NodeMachine, OutageWindow
-from wattfold.simulator.engine.progress import PreemptionRule
+from wattfold.simulator.engine.machines.node_machine import NodeMachine, OutageWindow
 from wattfold.simulator.engine.record import RunRecord
-from wattfold.simulator.engine.run_times import RunTimeModel
+from wattfold.simulator.engine.running_jobs.jobs import JobTable, UnitColumns, WaitColumns
+from wattfold.simulator.engine.running_jobs.progress import PreemptionRule
+from wattfold.simulator.engine.running_jobs.run_times import RunTimeModel
+from wattfold.simulator.engine.schedulers.named_scheduler import NamedPolicyScheduler
 from wattfold.simulator.results.metrics import metrics_of
 
 SERVED = [e for e in registry.entries() if e.variant.service is not None]

@@ -14,11 +14,11 @@ from wattfold.coordinator.policies.fifo.easy_uniform import EasyUniform
 from wattfold.coordinator.policies.fifo.policy import FifoEasy
 from wattfold.simulator.engine.budget import BudgetSchedule, BudgetStep
 from wattfold.simulator.engine.engine import SimulationError, simulate
-from wattfold.simulator.engine.jobs import JobTable
-from wattfold.simulator.engine.machine import Machine
-from wattfold.simulator.engine.named_scheduler import NamedPolicyScheduler
-from wattfold.simulator.engine.node_machine import NodeMachine
+from wattfold.simulator.engine.machines.machine import Machine
+from wattfold.simulator.engine.machines.node_machine import NodeMachine
 from wattfold.simulator.engine.record import RunRecord
+from wattfold.simulator.engine.running_jobs.jobs import JobTable
+from wattfold.simulator.engine.schedulers.named_scheduler import NamedPolicyScheduler
 
 MACHINE = Machine.of_watts(8)
 

@@ -13,10 +13,10 @@ from unit.pool.pools import S, W, table
 from wattfold.coordinator.policies.backfill.easy import EasyScheduler
 from wattfold.coordinator.policies.driver.sleep_plan import SleepRules
 from wattfold.simulator.engine.budget import BudgetSchedule
-from wattfold.simulator.engine.jobs import JobTable
-from wattfold.simulator.engine.machine import Machine
-from wattfold.simulator.engine.sleeping import SleepingNodes
-from wattfold.simulator.engine.sleeping_pool import SleepingPool
+from wattfold.simulator.engine.machines.machine import Machine
+from wattfold.simulator.engine.running_jobs.jobs import JobTable
+from wattfold.simulator.engine.sleep.sleeping import SleepingNodes
+from wattfold.simulator.engine.sleep.sleeping_pool import SleepingPool
 
 NODES, ASLEEP_W, IDLE_W, BUSY_W, BOOT_W, BOOT_S = 4, 5, 50, 90, 120, 60
 MACHINE = Machine.of_watts(NODES, base_w=20, dram_w=10, cap_w_min=30, cap_w_max=60, idle_w=ASLEEP_W)

@@ -15,22 +15,22 @@ from unit.pool.training_pools import CURVE, MACHINE, TIMES, jobs
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import JobId, NodeId
 from wattfold.coordinator.core.model.job import Assignment, JobKind, ResizeMode, Share, SizeUnit
+from wattfold.coordinator.core.model.jobs.spread import Spread
 from wattfold.coordinator.core.model.levels import Levels
 from wattfold.coordinator.core.model.plan import Plan, Policy, Preemption, Snapshot, Waiting
-from wattfold.coordinator.core.model.spread import Spread
 from wattfold.coordinator.models.energy_price import EnergyPrice
 from wattfold.coordinator.models.gpu_curve import GpuCurve
 from wattfold.coordinator.models.training_cost import Tariff
 from wattfold.coordinator.policies.backfill.node_parts import Parts
 from wattfold.coordinator.policies.parm.policy import Parm
-from wattfold.simulator.engine import progress
 from wattfold.simulator.engine.budget import BudgetSchedule, BudgetStep
 from wattfold.simulator.engine.engine import PoolSimulation, SimulationError
-from wattfold.simulator.engine.jobs import JobTable
-from wattfold.simulator.engine.named_scheduler import NamedPolicyScheduler
 from wattfold.simulator.engine.prices import Prices
 from wattfold.simulator.engine.record import RunRecord
-from wattfold.simulator.engine.training_table import training_table
+from wattfold.simulator.engine.running_jobs.jobs import JobTable
+from wattfold.simulator.engine.running_jobs.running import progress
+from wattfold.simulator.engine.schedulers.named_scheduler import NamedPolicyScheduler
+from wattfold.simulator.engine.trainings.training_table import training_table
 from wattfold.simulator.results.metrics import metrics_of
 
 CAP = 60 * W

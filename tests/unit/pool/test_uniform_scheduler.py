@@ -9,10 +9,10 @@ from unit.pool.pools import S, W, table
 
 from wattfold.simulator.engine.budget import BudgetSchedule, BudgetStep
 from wattfold.simulator.engine.engine import simulate
-from wattfold.simulator.engine.jobs import JobTable
-from wattfold.simulator.engine.machine import Machine
+from wattfold.simulator.engine.machines.machine import Machine
 from wattfold.simulator.engine.record import RunRecord
-from wattfold.simulator.engine.uniform_scheduler import UniformScheduler
+from wattfold.simulator.engine.running_jobs.jobs import JobTable
+from wattfold.simulator.engine.schedulers.uniform_scheduler import UniformScheduler
 
 CHARGED = Machine.of_watts(4)
 """Idle nodes at 38 + 18 + 25 = 81 W, up to 116 W."""

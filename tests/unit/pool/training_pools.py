@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from wattfold.coordinator.models.gpu_curve import GpuCurve
 from wattfold.coordinator.models.training import EpochTime
-from wattfold.simulator.engine.node_machine import GpuWatts, NodeClass, NodeMachine
+from wattfold.simulator.engine.machines.node_machine import GpuWatts, NodeClass, NodeMachine
 from wattfold.simulator.workloads.training_files import TrainingJob
 
 CURVE = GpuCurve(static_w=50, full_w=250, knee=0.8, beta=0.2)

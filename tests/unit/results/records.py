@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from wattfold.contract.units import NS_PER_S, UW_PER_W
-from wattfold.simulator.engine.jobs import JobTable
-from wattfold.simulator.engine.machine import Machine
+from wattfold.simulator.engine.machines.machine import Machine
 from wattfold.simulator.engine.record import JobColumns, RunRecord, Series
+from wattfold.simulator.engine.running_jobs.jobs import JobTable
 from wattfold.simulator.workloads.workload import Ints
 
 Job = tuple[float, float, float, int]

@@ -15,7 +15,7 @@ from unit.results.records import record, small
 
 from wattfold.contract.units import NS_PER_S
 from wattfold.coordinator.core.model.queue import Waits
-from wattfold.simulator.engine.jobs import WaitColumns, job_table
+from wattfold.simulator.engine.running_jobs.jobs import WaitColumns, job_table
 from wattfold.simulator.results.metrics import metrics_of
 from wattfold.simulator.results.table import metrics_document
 from wattfold.simulator.workloads.lublin import generate_lublin

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from wattfold.coordinator.policies import registry
 from wattfold.simulator.engine.budget import BudgetSchedule, BudgetStep
-from wattfold.simulator.engine.machine import Machine
+from wattfold.simulator.engine.machines.machine import Machine
 from wattfold.simulator.runs.case import PolicyChoice, SimulationCase, WorkloadSource
 
 S = 1_000_000_000

@@ -18,7 +18,7 @@ from unit.runs.present_queue import (
 )
 
 from wattfold.contract.ids import JobId, NodeId
-from wattfold.coordinator.core.model.conditions import Dependency, StartConditions
+from wattfold.coordinator.core.model.jobs.conditions import Dependency, StartConditions
 from wattfold.coordinator.core.model.plan import Policy
 from wattfold.coordinator.core.model.reservation import Reservation
 from wattfold.coordinator.policies import registry

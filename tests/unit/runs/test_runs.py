@@ -13,7 +13,7 @@ from unit.workloads.swf_files import job, log
 
 from wattfold.simulator.engine.budget import BudgetSchedule
 from wattfold.simulator.engine.engine import Turn
-from wattfold.simulator.engine.machine import Machine
+from wattfold.simulator.engine.machines.machine import Machine
 from wattfold.simulator.engine.record import JobColumns
 from wattfold.simulator.messages.restarts import RestartTimes
 from wattfold.simulator.results.errors import ResultFileError

@@ -13,9 +13,9 @@ from wattfold.coordinator.models.pass_model import APPLICATIONS, PassProfile
 from wattfold.coordinator.policies.parm.scheduler import ParmScheduler
 from wattfold.coordinator.policies.parm.settings import ParmSettings
 from wattfold.coordinator.policies.port import Decision, SizeRequest
-from wattfold.simulator.engine.jobs import JobTable
-from wattfold.simulator.engine.machine import Machine
-from wattfold.simulator.engine.pool_parm import dram_levels, pool_parm, resize_price
+from wattfold.simulator.engine.machines.machine import Machine
+from wattfold.simulator.engine.running_jobs.jobs import JobTable
+from wattfold.simulator.engine.schedulers.pool_parm import dram_levels, pool_parm, resize_price
 
 S = 1_000_000_000
 W = 1_000_000

@@ -9,7 +9,7 @@ from unit.simulation.parm_pools import JACOBI, Request, S, Shares, W, job_table,
 
 from wattfold.coordinator.policies.parm.policy import ParmVersion
 from wattfold.coordinator.policies.port import DramScheduler
-from wattfold.simulator.engine.machine import Machine
+from wattfold.simulator.engine.machines.machine import Machine
 
 CAPS = tuple(watts * W for watts in (30, 33, 36, 44, 50, 60))
 

@@ -11,7 +11,7 @@ from unit.simulation.parm_pools import S, W, job_table, parm_on, random_requests
 from wattfold.coordinator.policies.parm.policy import ParmVersion
 from wattfold.simulator.engine.budget import BudgetSchedule, BudgetStep
 from wattfold.simulator.engine.engine import simulate
-from wattfold.simulator.engine.machine import Machine
+from wattfold.simulator.engine.machines.machine import Machine
 
 NODES = 12
 

@@ -10,8 +10,8 @@ from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import JobId, NodeId
 from wattfold.coordinator.core.model import actions as act
 from wattfold.coordinator.core.model.job import JobSpec
-from wattfold.simulator.engine.jobs import JobTable
-from wattfold.simulator.engine.machine import Machine
+from wattfold.simulator.engine.machines.machine import Machine
+from wattfold.simulator.engine.running_jobs.jobs import JobTable
 from wattfold.simulator.messages.agent import Agent, Command
 from wattfold.simulator.messages.clock import VirtualClock
 from wattfold.simulator.messages.site import PACKAGE, node_specs

@@ -14,8 +14,8 @@ from wattfold.coordinator.core.state.state import CoreSettings
 from wattfold.coordinator.models.pass_model import SizeUnit
 from wattfold.coordinator.policies.fifo.policy import FifoEasy
 from wattfold.coordinator.policies.parm.policy import Parm
-from wattfold.simulator.engine.jobs import JobTable, job_table
-from wattfold.simulator.engine.machine import Machine
+from wattfold.simulator.engine.machines.machine import Machine
+from wattfold.simulator.engine.running_jobs.jobs import JobTable, job_table
 from wattfold.simulator.messages.driver import ClusterOptions, SimulatedCluster
 from wattfold.simulator.messages.faults import Faults, Incident, IncidentKind
 from wattfold.simulator.messages.flight_recorder import BrokenInvariantError

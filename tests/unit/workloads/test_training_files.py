@@ -8,7 +8,7 @@ import pytest
 
 from wattfold.coordinator.models.gpu_curve import GpuCurve
 from wattfold.coordinator.models.training import EpochTime
-from wattfold.simulator.engine.machine_file import read_machine
+from wattfold.simulator.engine.machines.machine_file import read_machine
 from wattfold.simulator.workloads.training_files import (
     TrainingFileError,
     TrainingJob,

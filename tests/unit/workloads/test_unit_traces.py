@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from unit.workloads.trace_files import line, trace
 
-from wattfold.simulator.engine.machine_file import read_machine
+from wattfold.simulator.engine.machines.machine_file import read_machine
 from wattfold.simulator.workloads.errors import LogError
 from wattfold.simulator.workloads.job_requests import (
     JobRequest,

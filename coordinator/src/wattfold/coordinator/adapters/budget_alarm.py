@@ -6,8 +6,8 @@ import logging
 from collections.abc import Callable
 
 from wattfold.contract.log_text import line
-from wattfold.coordinator.core.rules.excess import excess_cause
-from wattfold.coordinator.core.rules.unaccounted_power import unaccounted_power
+from wattfold.coordinator.core.rules.power.excess import excess_cause
+from wattfold.coordinator.core.rules.power.unaccounted_power import unaccounted_power
 from wattfold.coordinator.core.state.state import State
 
 log = logging.getLogger("wattfold.coordinator")

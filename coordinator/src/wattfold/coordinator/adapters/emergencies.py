@@ -18,7 +18,7 @@ from wattfold.coordinator.core.model.emergency import (
     EmergencyEnded,
     EmergencyOrder,
 )
-from wattfold.coordinator.core.rules import budget_events, emergency
+from wattfold.coordinator.core.rules.power import budget_events, emergency
 from wattfold.v1 import coordinator_pb2 as pb
 
 log = logging.getLogger("wattfold.coordinator")

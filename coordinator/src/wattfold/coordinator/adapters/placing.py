@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from wattfold.contract.ids import NodeId
-from wattfold.coordinator.core.model.place import Place
+from wattfold.coordinator.core.model.jobs.place import Place
 from wattfold.coordinator.core.model.plan import Snapshot
 from wattfold.coordinator.policies.placement.choice import STATELESS
 from wattfold.coordinator.policies.placement.selector import Strategy

@@ -10,7 +10,7 @@ from wattfold.coordinator.adapters.agents.membership import Membership
 from wattfold.coordinator.adapters.agents.own_lag import OwnLag
 from wattfold.coordinator.adapters.config.settings import Config
 from wattfold.coordinator.adapters.service import Service
-from wattfold.coordinator.cli.shared.address import default_address
+from wattfold.coordinator.cli.shared.connection.address import default_address
 
 
 def members(

@@ -21,7 +21,7 @@ from wattfold.coordinator.app.connections import agent_token
 from wattfold.coordinator.core.machine import CoordinatorCore
 from wattfold.coordinator.core.model import events as ev
 from wattfold.coordinator.core.model.node import FORGOTTEN
-from wattfold.coordinator.core.rules import held_leases
+from wattfold.coordinator.core.rules.nodes import held_leases
 from wattfold.v1 import common_pb2
 
 log = logging.getLogger("wattfold.coordinator")

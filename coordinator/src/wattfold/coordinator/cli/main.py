@@ -15,26 +15,26 @@ from typing import Any, ClassVar, NoReturn
 
 import click
 
-from wattfold.coordinator.cli.shared.address import checked_address, default_address
+from wattfold.coordinator.cli.shared.connection.address import checked_address, default_address
+from wattfold.coordinator.cli.shared.connection.session import Session
 from wattfold.coordinator.cli.shared.errors import CliError
 from wattfold.coordinator.cli.shared.exit_codes import ExitCode
 from wattfold.coordinator.cli.shared.lazy_group import LazyGroup
 from wattfold.coordinator.cli.shared.parsed import Parsed
-from wattfold.coordinator.cli.shared.session import Session
 
 
 class RootCommand(LazyGroup):
     """Root command that loads commands when needed and ends expected failures with one line."""
 
     COMMANDS: ClassVar[Mapping[str, str]] = {
-        "submit": "jobs.submit:submit",
-        "run": "jobs.run:run",
-        "queue": "jobs.queue:queue",
+        "submit": "jobs.submission.submit:submit",
+        "run": "jobs.submission.run:run",
+        "queue": "jobs.lists.queue:queue",
         "show": "jobs.jobs:show",
         "explain": "jobs.jobs:explain",
         "history": "history.history:history",
         "report": "history.report:report",
-        "attach": "jobs.run:attach",
+        "attach": "jobs.submission.run:attach",
         "logs": "jobs.logs:logs",
         "cancel": "jobs.control:cancel",
         "hold": "jobs.control:hold",
@@ -61,10 +61,10 @@ class RootCommand(LazyGroup):
         "certify": "profiles.certify:certify",
         "workload": "workloads.workload:workload",
         "policies": "simulation.policies:policies",
-        "simulate": "simulation.simulate:simulate",
+        "simulate": "simulation.runs.simulate:simulate",
         "compare": "simulation.compare:compare",
-        "what-if": "simulation.what_if:what_if",
-        "reproduce": "simulation.reproduce:reproduce",
+        "what-if": "simulation.site_queue.what_if:what_if",
+        "reproduce": "simulation.reproduction.reproduce:reproduce",
         "rsh": "rsh.rsh_command:rsh",
         "completion": "shared.completion:completion",
     }

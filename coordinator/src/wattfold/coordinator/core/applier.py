@@ -21,12 +21,13 @@ from wattfold.coordinator.core.model.job import (
     Share,
     SizeUnit,
 )
-from wattfold.coordinator.core.model.job_units import misshapen
+from wattfold.coordinator.core.model.jobs.job_units import misshapen
 from wattfold.coordinator.core.model.plan import Plan, Preemption, Refusal
 from wattfold.coordinator.core.model.reservation import Windows
 from wattfold.coordinator.core.power.charge import assigned_on_uw
-from wattfold.coordinator.core.rules import preemption, reach
-from wattfold.coordinator.core.rules.restart_target import firm, immovable, restarts
+from wattfold.coordinator.core.rules.jobs import preemption
+from wattfold.coordinator.core.rules.jobs.restart_target import firm, immovable, restarts
+from wattfold.coordinator.core.rules.nodes import reach
 from wattfold.coordinator.core.rules.snapshot import without_jobs
 from wattfold.coordinator.core.state.blocked import blocked_amounts
 from wattfold.coordinator.core.state.state import State

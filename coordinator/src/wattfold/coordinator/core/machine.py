@@ -18,40 +18,37 @@ from wattfold.coordinator.core.model import actions as act
 from wattfold.coordinator.core.model import configuration, reports
 from wattfold.coordinator.core.model import events as ev
 from wattfold.coordinator.core.model.job import Assignment, Job, JobState
+from wattfold.coordinator.core.model.jobs.promise import Promise
+from wattfold.coordinator.core.model.jobs.resize_cost import known_of
 from wattfold.coordinator.core.model.node import Node
 from wattfold.coordinator.core.model.plan import PlanningRound, Snapshot, Waiting
-from wattfold.coordinator.core.model.promise import Promise
-from wattfold.coordinator.core.model.resize_cost import known_of
 from wattfold.coordinator.core.power.ledger import PowerLedger
 from wattfold.coordinator.core.reconcile import reconcile
-from wattfold.coordinator.core.rules import (
-    admission,
-    array_events,
-    arrays,
-    attempt_events,
-    budget_events,
-    calendar_events,
-    cap_events,
-    emergency,
-    job_ends,
-    job_events,
-    node_events,
-    node_orders,
-    preemption,
-    reservation_events,
-    run_time_predictions,
-    settings_events,
-    sleep,
-    start_conditions,
-    training_events,
-)
-from wattfold.coordinator.core.rules.adoption import unstarted
+from wattfold.coordinator.core.rules import calendar_events, settings_events
 from wattfold.coordinator.core.rules.invariants import (
     IncrementalChecker,
     check_invariants,
     check_part,
 )
-from wattfold.coordinator.core.rules.restart_target import firm, restarts
+from wattfold.coordinator.core.rules.job_arrays import array_events, arrays
+from wattfold.coordinator.core.rules.jobs import (
+    attempt_events,
+    job_ends,
+    job_events,
+    preemption,
+    run_time_predictions,
+    start_conditions,
+    training_events,
+)
+from wattfold.coordinator.core.rules.jobs.adoption import unstarted
+from wattfold.coordinator.core.rules.jobs.restart_target import firm, restarts
+from wattfold.coordinator.core.rules.nodes import (
+    node_events,
+    node_orders,
+    reservation_events,
+    sleep,
+)
+from wattfold.coordinator.core.rules.power import admission, budget_events, cap_events, emergency
 from wattfold.coordinator.core.rules.snapshot import snapshot
 from wattfold.coordinator.core.state.index import Touched
 from wattfold.coordinator.core.state.state import (

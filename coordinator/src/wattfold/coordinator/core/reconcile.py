@@ -17,12 +17,13 @@ from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import JobId, NodeId
 from wattfold.coordinator.core.model import actions as act
 from wattfold.coordinator.core.model.job import PLACED_STATES, Job, JobState, SizeUnit
+from wattfold.coordinator.core.model.jobs.processor_map import map_of
+from wattfold.coordinator.core.model.jobs.rank import Rank
 from wattfold.coordinator.core.model.node import IN_SERVICE, Duty, Node, NodeState
-from wattfold.coordinator.core.model.processor_map import map_of
-from wattfold.coordinator.core.model.rank import Rank
 from wattfold.coordinator.core.power.cap_sums import Caps
 from wattfold.coordinator.core.power.charge import originals_uw
-from wattfold.coordinator.core.rules import cap_targets, leave, reach, sleep
+from wattfold.coordinator.core.rules.nodes import leave, reach, sleep
+from wattfold.coordinator.core.rules.power import cap_targets
 from wattfold.coordinator.core.state.blocked import has_beside_cores
 from wattfold.coordinator.core.state.index import Touched
 from wattfold.coordinator.core.state.state import State
@@ -431,9 +432,7 @@ def _launch(state: State, job: Job, rank: Rank, position: int, cause: str) -> ac
     # A repeated start after a lost answer must be identical to the first start.
     most = rank.launch_cpus = rank.launch_cpus or most
     cpus = reach.berth(spec) if rank.resident and spec else rank.held
-    pe_map = map_of(job.spec, rank.held, most)
-    if job.reach:
-        pe_map = rank.pe_map
+    pe_map = rank.pe_map if job.reach else map_of(job.spec, rank.held, most)
     return act.Launch(
         node_id=rank.node_id,
         job_id=job.job_id,

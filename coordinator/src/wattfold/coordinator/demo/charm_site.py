@@ -23,7 +23,7 @@ import psutil
 
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.units import ns_from_s
-from wattfold.coordinator.cli.shared.client import CoordinatorClient
+from wattfold.coordinator.cli.shared.connection.client import CoordinatorClient
 from wattfold.coordinator.demo.layout import emulated_zones
 from wattfold.coordinator.demo.mix import environment
 from wattfold.coordinator.demo.runner import ENDED, Interruption, RunError, await_nodes

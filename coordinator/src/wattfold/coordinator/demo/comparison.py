@@ -15,7 +15,7 @@ from rich.live import Live
 
 from wattfold.contract.units import uw_from_w
 from wattfold.coordinator.cli.profiles.probing import Probe
-from wattfold.coordinator.cli.shared.client import CoordinatorClient
+from wattfold.coordinator.cli.shared.connection.client import CoordinatorClient
 from wattfold.coordinator.cli.site.watch_screen import WatchScreen
 from wattfold.coordinator.demo import layout as layouts
 from wattfold.coordinator.demo import mix, programs, progress, records, report, runner

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from wattfold.coordinator.cli.profiles.probing import Probe, Program, run_probe
 from wattfold.coordinator.cli.profiles.profile_fit import Fitted, fit_points, node_curve
-from wattfold.coordinator.cli.shared.client import CoordinatorClient
+from wattfold.coordinator.cli.shared.connection.client import CoordinatorClient
 from wattfold.coordinator.cli.shared.errors import UnreachableError
 from wattfold.coordinator.demo.mix import Arrival, environment
 from wattfold.coordinator.demo.programs import Calibrated

@@ -19,7 +19,7 @@ from pathlib import Path
 import click
 from rich.console import Console
 
-from wattfold.coordinator.cli.shared.client import CoordinatorClient
+from wattfold.coordinator.cli.shared.connection.client import CoordinatorClient
 from wattfold.coordinator.cli.shared.errors import CliError
 from wattfold.coordinator.demo import layout as layouts
 from wattfold.coordinator.demo import programs, progress, records, runner, sharing_mix

@@ -21,7 +21,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from wattfold.contract.cpuset import CpuSet
-from wattfold.coordinator.cli.shared.client import CoordinatorClient
+from wattfold.coordinator.cli.shared.connection.client import CoordinatorClient
 from wattfold.coordinator.demo.mix import environment
 from wattfold.coordinator.demo.runner import ENDED, Interruption, RunError, await_nodes
 from wattfold.coordinator.demo.site import NodePlan, Site, SitePlan

@@ -19,12 +19,12 @@ from typing import NamedTuple, Protocol, runtime_checkable
 
 from wattfold.contract.ids import JobId, NodeId
 from wattfold.coordinator.core.model.job import Assignment
+from wattfold.coordinator.core.model.jobs.promise import Promise
+from wattfold.coordinator.core.model.jobs.spread import Spread
 from wattfold.coordinator.core.model.node import NodeKind
 from wattfold.coordinator.core.model.plan import JobView, NodeView, Policy, Snapshot
-from wattfold.coordinator.core.model.promise import Promise
 from wattfold.coordinator.core.model.queue import NO_WAITS, Queue, Waits
 from wattfold.coordinator.core.model.reservation import Reservation
-from wattfold.coordinator.core.model.spread import Spread
 from wattfold.coordinator.models.dram_model import DramModel
 from wattfold.coordinator.models.gpu_curve import GpuCurve
 from wattfold.coordinator.models.pass_model import PassProfile, SizeUnit

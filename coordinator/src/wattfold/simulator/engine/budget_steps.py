@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from wattfold.simulator.engine.budget import BudgetSchedule
-from wattfold.simulator.engine.machine import Machine
-from wattfold.simulator.engine.node_machine import NodeMachine
+from wattfold.simulator.engine.machines.machine import Machine
+from wattfold.simulator.engine.machines.node_machine import NodeMachine
 
 
 def steps_of(

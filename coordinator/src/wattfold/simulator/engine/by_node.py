@@ -20,17 +20,17 @@ from wattfold.coordinator.policies.backfill.node_parts import Parts
 from wattfold.coordinator.policies.port import Decision, Site
 from wattfold.simulator.engine.budget import BudgetSchedule
 from wattfold.simulator.engine.errors import SimulationError
-from wattfold.simulator.engine.holdings import Nodes
-from wattfold.simulator.engine.jobs import JobTable
-from wattfold.simulator.engine.node_cores import Held, NodeCores
-from wattfold.simulator.engine.node_jobs import NodeTableJobs
-from wattfold.simulator.engine.node_machine import NodeMachine
-from wattfold.simulator.engine.part_running import PartRunning
-from wattfold.simulator.engine.part_times import Mix, NodeTimes, PartTimes
-from wattfold.simulator.engine.progress import PreemptionRule
-from wattfold.simulator.engine.run_times import RunTimeModel
-from wattfold.simulator.engine.stocks import WHOLE, Stocks, request_of, units_on
-from wattfold.simulator.engine.training import TrainingTimes
+from wattfold.simulator.engine.machines.holdings import Nodes
+from wattfold.simulator.engine.machines.node_cores import Held, NodeCores
+from wattfold.simulator.engine.machines.node_machine import NodeMachine
+from wattfold.simulator.engine.machines.stocks import WHOLE, Stocks, request_of, units_on
+from wattfold.simulator.engine.running_jobs.jobs import JobTable
+from wattfold.simulator.engine.running_jobs.node_jobs import NodeTableJobs
+from wattfold.simulator.engine.running_jobs.part_running import PartRunning
+from wattfold.simulator.engine.running_jobs.part_times import Mix, NodeTimes, PartTimes
+from wattfold.simulator.engine.running_jobs.progress import PreemptionRule
+from wattfold.simulator.engine.running_jobs.run_times import RunTimeModel
+from wattfold.simulator.engine.trainings.training import TrainingTimes
 from wattfold.simulator.engine.windows import NodeWindows
 from wattfold.simulator.workloads.swf_writer import number_text
 

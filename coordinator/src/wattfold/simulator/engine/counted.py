@@ -15,13 +15,13 @@ from wattfold.coordinator.policies.placement.strategies import node_selector
 from wattfold.coordinator.policies.port import Decision, DramScheduler, Site
 from wattfold.simulator.engine.budget import BudgetSchedule
 from wattfold.simulator.engine.errors import SimulationError
-from wattfold.simulator.engine.holdings import Nodes
-from wattfold.simulator.engine.jobs import JobTable
-from wattfold.simulator.engine.machine import Machine
-from wattfold.simulator.engine.progress import PreemptionRule
-from wattfold.simulator.engine.run_times import RunTimeModel, RunTimes
-from wattfold.simulator.engine.running import RunningJobs
-from wattfold.simulator.engine.table_jobs import TableJobs
+from wattfold.simulator.engine.machines.holdings import Nodes
+from wattfold.simulator.engine.machines.machine import Machine
+from wattfold.simulator.engine.running_jobs.jobs import JobTable
+from wattfold.simulator.engine.running_jobs.progress import PreemptionRule
+from wattfold.simulator.engine.running_jobs.run_times import RunTimeModel, RunTimes
+from wattfold.simulator.engine.running_jobs.running import RunningJobs
+from wattfold.simulator.engine.running_jobs.table_jobs import TableJobs
 
 
 class CountedHoldings:

@@ -34,28 +34,24 @@ from wattfold.simulator.engine.budget import BudgetSchedule
 from wattfold.simulator.engine.budget_steps import steps_of
 from wattfold.simulator.engine.counted import CountedHoldings, check_counted
 from wattfold.simulator.engine.errors import SimulationError
-from wattfold.simulator.engine.holdings import Holdings, Nodes
-from wattfold.simulator.engine.jobs import JobTable
-from wattfold.simulator.engine.machine import Machine
-from wattfold.simulator.engine.node_machine import NodeMachine
+from wattfold.simulator.engine.machines.holdings import Holdings, Nodes
+from wattfold.simulator.engine.machines.machine import Machine
+from wattfold.simulator.engine.machines.node_machine import NodeMachine
 from wattfold.simulator.engine.prices import Prices
-from wattfold.simulator.engine.progress import JobFacts, PreemptionRule, whole_numbers
-from wattfold.simulator.engine.promised_starts import told_column
 from wattfold.simulator.engine.record import RunRecord, Series
-from wattfold.simulator.engine.run_times import RunTimeModel
+from wattfold.simulator.engine.running_jobs.jobs import JobTable
+from wattfold.simulator.engine.running_jobs.progress import (
+    JobFacts,
+    PreemptionRule,
+    whole_numbers,
+)
+from wattfold.simulator.engine.running_jobs.run_times import RunTimeModel
+from wattfold.simulator.engine.schedulers.promised_starts import told_column
 
 __all__ = ["PoolSimulation", "SimulationError", "Turn", "simulate"]
 
 NEVER = 1 << 62
-SERIES = (
-    "time_ns",
-    "queued",
-    "running",
-    "nodes_busy",
-    "committed_uw",
-    "drawn_uw",
-    "budget_uw",
-)
+SERIES = ("time_ns", "queued", "running", "nodes_busy", "committed_uw", "drawn_uw", "budget_uw")
 INSTANTS_A_TURN = 2048
 """Maximum number of instants between two checks for a stop."""
 SOLVED_A_TURN = 8

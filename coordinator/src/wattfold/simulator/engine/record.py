@@ -12,11 +12,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from wattfold.simulator.engine.jobs import JobTable
-from wattfold.simulator.engine.machine import Machine
-from wattfold.simulator.engine.node_machine import NodeMachine
+from wattfold.simulator.engine.machines.machine import Machine
+from wattfold.simulator.engine.machines.node_machine import NodeMachine
 from wattfold.simulator.engine.prices import Prices
-from wattfold.simulator.engine.sleep_counts import SleepCounts
+from wattfold.simulator.engine.running_jobs.jobs import JobTable
+from wattfold.simulator.engine.sleep.sleep_counts import SleepCounts
 from wattfold.simulator.workloads.workload import Floats, Ints
 
 Texts = NDArray[np.object_]

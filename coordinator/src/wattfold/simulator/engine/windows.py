@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from wattfold.simulator.engine.node_machine import NodeMachine
+from wattfold.simulator.engine.machines.node_machine import NodeMachine
 
 
 class NodeWindows:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 
 from wattfold.contract.ids import Epoch, NodeId
 from wattfold.coordinator.core.model import actions as act
-from wattfold.coordinator.core.rules.held_leases import hold_ns, holdable, still_held
+from wattfold.coordinator.core.rules.nodes.held_leases import hold_ns, holdable, still_held
 from wattfold.coordinator.core.state.state import State
 from wattfold.simulator.messages.agent import Agent
 from wattfold.simulator.messages.clock import VirtualClock

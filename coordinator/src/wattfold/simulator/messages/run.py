@@ -15,8 +15,8 @@ import numpy as np
 from wattfold.coordinator.core.model.node import Curve
 from wattfold.coordinator.core.model.plan import Policy
 from wattfold.coordinator.models.pass_model import SizeUnit
-from wattfold.simulator.engine.jobs import JobTable
-from wattfold.simulator.engine.machine import Machine
+from wattfold.simulator.engine.machines.machine import Machine
+from wattfold.simulator.engine.running_jobs.jobs import JobTable
 from wattfold.simulator.messages.driver import ClusterOptions, SimulatedCluster
 from wattfold.simulator.messages.faults import Incident
 from wattfold.simulator.messages.meter import MeteredBudget

@@ -11,8 +11,8 @@ from wattfold.coordinator.core.model.events import ProfileStored
 from wattfold.coordinator.core.model.job import CoreSharing, JobKind, JobSpec, ResizeMode
 from wattfold.coordinator.core.model.node import Curve, NodeSpec, Zone, ZoneKind
 from wattfold.coordinator.models.pass_model import SizeUnit
-from wattfold.simulator.engine.jobs import JobTable
-from wattfold.simulator.engine.machine import Machine
+from wattfold.simulator.engine.machines.machine import Machine
+from wattfold.simulator.engine.running_jobs.jobs import JobTable
 from wattfold.simulator.messages.restarts import GRACE_NS, RestartTimes
 from wattfold.simulator.messages.work import SpeedModel, Work
 

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from wattfold.contract.ids import JobId, NodeId
-from wattfold.coordinator.core.model.attempt import Saving
+from wattfold.coordinator.core.model.jobs.attempt import Saving
 from wattfold.coordinator.core.power.charge import reached_uw
 from wattfold.simulator.messages.agent import Agent, Process
 from wattfold.simulator.messages.clock import ScheduledEvent, VirtualClock

@@ -13,8 +13,8 @@ from dataclasses import dataclass, fields
 import numpy as np
 
 from wattfold.contract.units import NS_PER_S, UW_PER_W
-from wattfold.simulator.engine.jobs import JobTable
 from wattfold.simulator.engine.record import JobColumns, RunRecord, Series, Texts
+from wattfold.simulator.engine.running_jobs.jobs import JobTable
 from wattfold.simulator.results.job_values import JobValues, job_values
 from wattfold.simulator.workloads.swf_writer import number_text
 from wattfold.simulator.workloads.workload import Floats, Ints, Mask

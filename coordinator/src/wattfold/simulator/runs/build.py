@@ -8,10 +8,15 @@ from pathlib import Path
 import numpy as np
 
 from wattfold.simulator.engine.engine import PoolSimulation
-from wattfold.simulator.engine.jobs import JobTable, UnitColumns, job_table, on_range
-from wattfold.simulator.engine.machine import Machine
-from wattfold.simulator.engine.node_machine import NodeMachine
-from wattfold.simulator.engine.sleeping_pool import SleepingPool
+from wattfold.simulator.engine.machines.machine import Machine
+from wattfold.simulator.engine.machines.node_machine import NodeMachine
+from wattfold.simulator.engine.running_jobs.jobs import (
+    JobTable,
+    UnitColumns,
+    job_table,
+    on_range,
+)
+from wattfold.simulator.engine.sleep.sleeping_pool import SleepingPool
 from wattfold.simulator.runs.case import SimulationCase, WorkloadSource
 from wattfold.simulator.runs.schedulers import counts, machine_of, scheduler_of
 from wattfold.simulator.runs.sleep import at_rest, sleeping_nodes
@@ -157,7 +162,7 @@ def _training_jobs(source: WorkloadSource, path: Path, machine: Machine | NodeMa
     """Raises LogError for files, ValueError for jobs that no node can run."""
     if source.epoch_times is None or not isinstance(machine, NodeMachine):
         raise ValueError("training jobs need a table of epoch times, and nodes with GPUs")
-    from wattfold.simulator.engine.training_table import training_table
+    from wattfold.simulator.engine.trainings.training_table import training_table
     from wattfold.simulator.workloads.training_files import (
         read_epoch_times,
         read_training_jobs,

@@ -15,7 +15,7 @@ from wattfold.coordinator.core.model.plan import Policy
 from wattfold.coordinator.core.state.state import CoreSettings
 from wattfold.coordinator.models.forecast import USER
 from wattfold.coordinator.models.pass_model import SizeUnit
-from wattfold.simulator.engine.jobs import JobTable
+from wattfold.simulator.engine.running_jobs.jobs import JobTable
 from wattfold.simulator.messages.driver import ClusterOptions
 from wattfold.simulator.messages.faults import Faults
 from wattfold.simulator.messages.meter import MeteredBudget

@@ -19,11 +19,11 @@ from wattfold.coordinator.policies.description import Value
 from wattfold.coordinator.policies.driver.sleep_plan import SleepRules
 from wattfold.simulator.choices import MODELS as MODELS
 from wattfold.simulator.engine.budget import BudgetSchedule
-from wattfold.simulator.engine.machine import Machine
-from wattfold.simulator.engine.node_machine import NodeMachine
+from wattfold.simulator.engine.machines.machine import Machine
+from wattfold.simulator.engine.machines.node_machine import NodeMachine
 from wattfold.simulator.engine.prices import Prices
-from wattfold.simulator.engine.progress import PreemptionRule
-from wattfold.simulator.engine.run_times import RunTimeModel
+from wattfold.simulator.engine.running_jobs.progress import PreemptionRule
+from wattfold.simulator.engine.running_jobs.run_times import RunTimeModel
 from wattfold.simulator.messages.restarts import RestartTimes
 from wattfold.simulator.workloads.odd_rows import OddRowPolicy
 

@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import TypedDict
 
 from wattfold.simulator.engine.engine import PoolSimulation, SimulationError, Turn
-from wattfold.simulator.engine.jobs import JobTable
 from wattfold.simulator.engine.record import RunRecord
+from wattfold.simulator.engine.running_jobs.jobs import JobTable
 from wattfold.simulator.results.errors import ResultFileError
 from wattfold.simulator.results.files import write_jobs, write_series
 from wattfold.simulator.results.job_columns import Extra, JobRow

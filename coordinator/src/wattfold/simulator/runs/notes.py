@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from wattfold.coordinator.policies.description import Pool
-from wattfold.simulator.engine.jobs import JobTable
-from wattfold.simulator.engine.node_machine import NodeMachine
+from wattfold.simulator.engine.machines.node_machine import NodeMachine
+from wattfold.simulator.engine.running_jobs.jobs import JobTable
 from wattfold.simulator.runs.build import counted_case
 from wattfold.simulator.runs.case import SimulationCase
 from wattfold.simulator.runs.schedulers import shares_alike

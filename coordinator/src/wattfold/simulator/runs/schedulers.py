@@ -16,14 +16,14 @@ from wattfold.coordinator.policies.backfill.counts import Passes
 from wattfold.coordinator.policies.backfill.easy import EasyScheduler
 from wattfold.coordinator.policies.backfill.node_parts import AnyScheduler
 from wattfold.coordinator.policies.description import Pool, Values
-from wattfold.simulator.engine.jobs import JobTable
-from wattfold.simulator.engine.machine import Machine
-from wattfold.simulator.engine.node_machine import NodeMachine
-from wattfold.simulator.engine.predicting_scheduler import PredictingScheduler, Replans
+from wattfold.simulator.engine.machines.machine import Machine
+from wattfold.simulator.engine.machines.node_machine import NodeMachine
+from wattfold.simulator.engine.running_jobs.jobs import JobTable
+from wattfold.simulator.engine.schedulers.predicting_scheduler import PredictingScheduler, Replans
 from wattfold.simulator.runs.case import SimulationCase
 
 if TYPE_CHECKING:
-    from wattfold.simulator.engine.named_scheduler import JobsThatShare
+    from wattfold.simulator.engine.schedulers.named_scheduler import JobsThatShare
 
 
 def counts(case: SimulationCase) -> bool:
@@ -95,7 +95,7 @@ def _passes(values: Values) -> Passes:
 
 def _uniform(case: SimulationCase, table: JobTable) -> AnyScheduler:
     machine = case.counted
-    from wattfold.simulator.engine.uniform_scheduler import (
+    from wattfold.simulator.engine.schedulers.uniform_scheduler import (
         UniformScheduler,
         uniform_cap_uw,
     )
@@ -111,7 +111,7 @@ def _uniform(case: SimulationCase, table: JobTable) -> AnyScheduler:
 def _parm(case: SimulationCase, table: JobTable) -> AnyScheduler:
     choice, machine = case.policy, case.counted
     from wattfold.coordinator.policies.parm.settings import ParmSettings
-    from wattfold.simulator.engine.pool_parm import dram_levels, pool_parm, resize_price
+    from wattfold.simulator.engine.schedulers.pool_parm import dram_levels, pool_parm, resize_price
 
     settings = choice.entry.service(choice.values())
     assert isinstance(settings, ParmSettings), "a policy of this family"
@@ -245,7 +245,7 @@ def _named(case: SimulationCase, table: JobTable) -> AnyScheduler:
             f"floors, as {choice.name} sees them"
         )
     # Counted pools do not need the modules for named nodes.
-    from wattfold.simulator.engine.named_scheduler import NamedPolicyScheduler
+    from wattfold.simulator.engine.schedulers.named_scheduler import NamedPolicyScheduler
 
     policy = choice.entry.service(choice.values())
     restart_ns = case.preemption.restart_ns if case.preemption is not None else 0
@@ -265,7 +265,7 @@ def _sharing_of(case: SimulationCase, table: JobTable) -> JobsThatShare | None:
     """Return how jobs share cores; None if the policy does not share."""
     if case.policy.entry.variant.pool is not Pool.SLOWDOWN_DRIVEN:
         return None
-    from wattfold.simulator.engine.named_scheduler import JobsThatShare
+    from wattfold.simulator.engine.schedulers.named_scheduler import JobsThatShare
 
     values, machine = case.policy.values(), machine_of(case)
     assert isinstance(machine, NodeMachine), "jobs share the cores of its nodes"

@@ -12,13 +12,13 @@ from dataclasses import dataclass, replace
 
 from wattfold.contract.ids import JobId, NodeId
 from wattfold.contract.units import w_from_uw
-from wattfold.coordinator.core.model.conditions import UNCONDITIONAL, StartConditions
 from wattfold.coordinator.core.model.events import (
     EpochTimesStored,
     ProfileStored,
     ProgramCertified,
 )
 from wattfold.coordinator.core.model.job import Assignment, JobSpec
+from wattfold.coordinator.core.model.jobs.conditions import UNCONDITIONAL, StartConditions
 from wattfold.coordinator.core.model.node import NodeSpec, like
 from wattfold.coordinator.core.model.queue import Queue
 from wattfold.coordinator.core.model.reservation import Reservation

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 
-from wattfold.simulator.engine.sleeping import SleepingNodes
+from wattfold.simulator.engine.sleep.sleeping import SleepingNodes
 from wattfold.simulator.runs.case import SimulationCase
 from wattfold.simulator.runs.schedulers import counts
 

@@ -11,7 +11,7 @@ from wattfold.coordinator.adapters.journal.launch_data import LaunchData
 from wattfold.coordinator.adapters.requests.output_patterns import process_path
 from wattfold.coordinator.core.model import actions as act
 from wattfold.coordinator.core.model.job import UNKNOWN_UID, Job, JobSpec, ResizeMode, SizeUnit
-from wattfold.coordinator.core.model.spread import Spread
+from wattfold.coordinator.core.model.jobs.spread import Spread
 from wattfold.v1 import common_pb2
 from wattfold.v1 import coordinator_pb2 as pb_coordinator
 from wattfold.v1 import node_agent_pb2 as pb

@@ -22,7 +22,7 @@ from wattfold.contract.ids import NodeId
 from wattfold.contract.log_text import line
 from wattfold.coordinator.adapters import channels
 from wattfold.coordinator.adapters.journal.running_leases import RunningLeases
-from wattfold.coordinator.core.rules import held_leases
+from wattfold.coordinator.core.rules.nodes import held_leases
 from wattfold.coordinator.core.state.state import State
 from wattfold.v1 import common_pb2
 from wattfold.v1 import node_agent_pb2 as pb

@@ -31,7 +31,7 @@ from wattfold.coordinator.adapters.learning.observations import (
 )
 from wattfold.coordinator.core.model import actions as act
 from wattfold.coordinator.core.model import reports
-from wattfold.coordinator.core.model.attempt import Saving
+from wattfold.coordinator.core.model.jobs.attempt import Saving
 from wattfold.coordinator.core.model.node import NodeSpec
 from wattfold.v1 import node_agent_pb2 as pb
 

@@ -16,10 +16,10 @@ from wattfold.coordinator.core.model.job import (
     Job,
     JobState,
 )
-from wattfold.coordinator.core.model.job_array import JobArray
-from wattfold.coordinator.core.rules.adoption import UNSTARTED
-from wattfold.coordinator.core.rules.array_counts import SHOWN, counts, end_counts
-from wattfold.coordinator.core.rules.arrays import next_task
+from wattfold.coordinator.core.model.jobs.job_array import JobArray
+from wattfold.coordinator.core.rules.job_arrays.array_counts import SHOWN, counts, end_counts
+from wattfold.coordinator.core.rules.job_arrays.arrays import next_task
+from wattfold.coordinator.core.rules.jobs.adoption import UNSTARTED
 from wattfold.coordinator.core.state.state import State
 from wattfold.v1 import coordinator_pb2 as pb
 

@@ -8,11 +8,11 @@ from wattfold.contract.units import span_text
 from wattfold.coordinator.core.model.job import Job, JobState
 from wattfold.coordinator.core.model.node import Duty, Node, NodeSpec
 from wattfold.coordinator.core.model.node_power import PowerState
-from wattfold.coordinator.core.rules import leave, sleep
-from wattfold.coordinator.core.rules.excess import excess_cause
-from wattfold.coordinator.core.rules.requeue import attempts_left
-from wattfold.coordinator.core.rules.reservation_events import without_right
-from wattfold.coordinator.core.rules.unaccounted_power import draw_uw, unaccounted_power
+from wattfold.coordinator.core.rules.jobs.requeue import attempts_left
+from wattfold.coordinator.core.rules.nodes import leave, sleep
+from wattfold.coordinator.core.rules.nodes.reservation_events import without_right
+from wattfold.coordinator.core.rules.power.excess import excess_cause
+from wattfold.coordinator.core.rules.power.unaccounted_power import draw_uw, unaccounted_power
 from wattfold.coordinator.core.state.blocked import free_amounts
 from wattfold.coordinator.core.state.state import State
 from wattfold.v1 import coordinator_pb2 as pb

@@ -48,8 +48,8 @@ from wattfold.coordinator.adapters.metrics.meters import Figures
 from wattfold.coordinator.adapters.requests.budgets import ANNOUNCED_SHOWN
 from wattfold.coordinator.core.model.announced import ANNOUNCED_MAX
 from wattfold.coordinator.core.model.job import PLACED_STATES, Job, JobSpec, JobState
-from wattfold.coordinator.core.rules.array_counts import awaited
-from wattfold.coordinator.core.rules.arrays import task
+from wattfold.coordinator.core.rules.job_arrays.array_counts import awaited
+from wattfold.coordinator.core.rules.job_arrays.arrays import task
 from wattfold.coordinator.core.rules.snapshot import job_views, without_jobs
 from wattfold.coordinator.core.state.state import State
 from wattfold.v1 import coordinator_pb2 as pb

@@ -17,8 +17,8 @@ from wattfold.contract.units import NS_PER_S
 from wattfold.coordinator.adapters.clock import Clock
 from wattfold.coordinator.core.model.job import Job, JobState
 from wattfold.coordinator.core.model.plan import NOBODY, Policy, Snapshot
-from wattfold.coordinator.core.rules import emergency
-from wattfold.coordinator.core.rules.start_conditions import BEGIN_TIME, NOT_PLANNED
+from wattfold.coordinator.core.rules.jobs.start_conditions import BEGIN_TIME, NOT_PLANNED
+from wattfold.coordinator.core.rules.power import emergency
 from wattfold.coordinator.core.state.state import State
 
 LATE_NS = 5 * NS_PER_S

@@ -16,7 +16,7 @@ import grpc.aio
 from wattfold.coordinator.adapters.asking import asker
 from wattfold.coordinator.adapters.door.ownership import owner_name, owns
 from wattfold.coordinator.adapters.door.peers import Peer, own_account
-from wattfold.coordinator.core.rules.array_counts import spec_named
+from wattfold.coordinator.core.rules.job_arrays.array_counts import spec_named
 from wattfold.coordinator.core.state.state import State
 
 

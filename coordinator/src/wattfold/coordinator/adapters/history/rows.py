@@ -9,9 +9,9 @@ from dataclasses import dataclass, fields
 from wattfold.coordinator.adapters.clock import Clock
 from wattfold.coordinator.adapters.door.ownership import owner_name
 from wattfold.coordinator.adapters.history.folded_names import folded
-from wattfold.coordinator.core.model.attempt import Attempt
 from wattfold.coordinator.core.model.job import Job
-from wattfold.coordinator.core.model.rank import RankEnd
+from wattfold.coordinator.core.model.jobs.attempt import Attempt
+from wattfold.coordinator.core.model.jobs.rank import RankEnd
 
 _NS_PER_MS = 1_000_000
 _UJ_PER_MJ = 1_000

@@ -12,7 +12,7 @@ from cattrs.preconf.json import JsonConverter, make_converter
 from wattfold.contract.cpuset import CpuSet
 from wattfold.coordinator.core.model import events
 from wattfold.coordinator.core.model.job import Ender, Job
-from wattfold.coordinator.core.rules import run_time_predictions
+from wattfold.coordinator.core.rules.jobs import run_time_predictions
 from wattfold.coordinator.core.state.state import State
 
 

@@ -16,8 +16,8 @@ from wattfold.contract.ids import JobId, array_of
 from wattfold.contract.soft_limits import UMASK_DEFAULT, SoftLimit
 from wattfold.coordinator.core.model.events import ArraySubmitted, JobSubmitted
 from wattfold.coordinator.core.model.job import Job, JobState
-from wattfold.coordinator.core.model.job_array import JobArray
-from wattfold.coordinator.core.rules.attempt_events import resumable
+from wattfold.coordinator.core.model.jobs.job_array import JobArray
+from wattfold.coordinator.core.rules.jobs.attempt_events import resumable
 from wattfold.coordinator.core.state.state import State
 
 SUBMITTED = (JobSubmitted, ArraySubmitted)

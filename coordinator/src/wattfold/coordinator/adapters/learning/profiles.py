@@ -25,8 +25,8 @@ from wattfold.coordinator.adapters.requests.profiles import LEARNT
 from wattfold.coordinator.adapters.service import Service
 from wattfold.coordinator.core.model import events as ev
 from wattfold.coordinator.core.model.job import Job, JobState
+from wattfold.coordinator.core.model.jobs.speeds import SeenSpeed
 from wattfold.coordinator.core.model.node import Node
-from wattfold.coordinator.core.model.speeds import SeenSpeed
 from wattfold.coordinator.core.state.changes import Changes
 from wattfold.coordinator.core.state.state import StoredProfile, profile_key
 from wattfold.coordinator.models.pass_model import ANY_RANGE_W, SizeUnit

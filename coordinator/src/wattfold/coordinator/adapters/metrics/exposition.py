@@ -29,9 +29,9 @@ from wattfold.coordinator.adapters.metrics.meters import Durations, Figures
 from wattfold.coordinator.core.model.job import FINAL_STATES, Job, JobState
 from wattfold.coordinator.core.model.node import Duty, NodeState, ZoneKind
 from wattfold.coordinator.core.power.ledger import ZoneAccount
-from wattfold.coordinator.core.rules.arrays import is_limited, next_task
-from wattfold.coordinator.core.rules.start_conditions import BEGIN_TIME, NOT_PLANNED
-from wattfold.coordinator.core.rules.unaccounted_power import unaccounted_power
+from wattfold.coordinator.core.rules.job_arrays.arrays import is_limited, next_task
+from wattfold.coordinator.core.rules.jobs.start_conditions import BEGIN_TIME, NOT_PLANNED
+from wattfold.coordinator.core.rules.power.unaccounted_power import unaccounted_power
 from wattfold.coordinator.core.state.state import State
 
 NO_QUEUE, REMOVED_QUEUE = "none", "removed"

@@ -19,7 +19,7 @@ from wattfold.coordinator.adapters.requests.budgets import (
 )
 from wattfold.coordinator.adapters.service import Service
 from wattfold.coordinator.core.model import events as ev
-from wattfold.coordinator.core.rules.unaccounted_power import outsiders_uw
+from wattfold.coordinator.core.rules.power.unaccounted_power import outsiders_uw
 from wattfold.coordinator.core.state.state import State
 from wattfold.v1 import coordinator_pb2 as pb
 from wattfold.v1 import coordinator_pb2_grpc

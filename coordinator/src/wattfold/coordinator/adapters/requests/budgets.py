@@ -12,9 +12,9 @@ from wattfold.contract.log_text import line
 from wattfold.contract.units import w_from_uw
 from wattfold.coordinator.adapters.clock import AHEAD_S, Clock
 from wattfold.coordinator.core.model.announced import ANNOUNCED_MAX, Announced, begun
-from wattfold.coordinator.core.rules import budget_events
-from wattfold.coordinator.core.rules.leave import lasting_uw
-from wattfold.coordinator.core.rules.unaccounted_power import outsiders_uw, unaccounted_power
+from wattfold.coordinator.core.rules.nodes.leave import lasting_uw
+from wattfold.coordinator.core.rules.power import budget_events
+from wattfold.coordinator.core.rules.power.unaccounted_power import outsiders_uw, unaccounted_power
 from wattfold.coordinator.core.state.state import State
 from wattfold.v1 import coordinator_pb2 as pb
 

@@ -10,7 +10,7 @@ import signal
 
 from wattfold.contract.ids import NodeId, valid_name
 from wattfold.coordinator.adapters.clock import AHEAD_S, Clock
-from wattfold.coordinator.core.model.attempt import ATTEMPTS_MAX
+from wattfold.coordinator.core.model.jobs.attempt import ATTEMPTS_MAX
 from wattfold.v1 import coordinator_pb2 as pb
 
 PRIORITY_MAX = 1000.0

@@ -19,11 +19,12 @@ from wattfold.coordinator.adapters.requests.submissions import requeue_event
 from wattfold.coordinator.adapters.service import Service
 from wattfold.coordinator.core.model import events as ev
 from wattfold.coordinator.core.model.job import Job, JobState
-from wattfold.coordinator.core.model.job_array import JobArray
-from wattfold.coordinator.core.rules import arrays, emergency
-from wattfold.coordinator.core.rules.adoption import UNSTARTED
-from wattfold.coordinator.core.rules.array_counts import awaited, shown_state
-from wattfold.coordinator.core.rules.attempt_events import requeue_refusal, resize_refusal
+from wattfold.coordinator.core.model.jobs.job_array import JobArray
+from wattfold.coordinator.core.rules.job_arrays import arrays
+from wattfold.coordinator.core.rules.job_arrays.array_counts import awaited, shown_state
+from wattfold.coordinator.core.rules.jobs.adoption import UNSTARTED
+from wattfold.coordinator.core.rules.jobs.attempt_events import requeue_refusal, resize_refusal
+from wattfold.coordinator.core.rules.power import emergency
 from wattfold.coordinator.core.state.state import State
 from wattfold.v1 import coordinator_pb2 as pb
 from wattfold.v1 import coordinator_pb2_grpc

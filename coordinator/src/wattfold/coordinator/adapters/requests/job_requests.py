@@ -20,7 +20,7 @@ from wattfold.coordinator.adapters.requests.submissions import TimeLimits
 from wattfold.coordinator.adapters.service import Service
 from wattfold.coordinator.core.model import events as ev
 from wattfold.coordinator.core.model.job import PLACED_STATES, Job, JobSpec
-from wattfold.coordinator.core.rules.arrays import first_waiting
+from wattfold.coordinator.core.rules.job_arrays.arrays import first_waiting
 from wattfold.coordinator.core.state.state import State
 from wattfold.v1 import coordinator_pb2 as pb
 from wattfold.v1 import coordinator_pb2_grpc

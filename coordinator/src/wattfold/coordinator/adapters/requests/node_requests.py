@@ -13,7 +13,7 @@ from wattfold.coordinator.adapters.service import Service
 from wattfold.coordinator.core.model import events as ev
 from wattfold.coordinator.core.model.events import NodeOrder
 from wattfold.coordinator.core.model.node import GIVEN_BACK, Node
-from wattfold.coordinator.core.rules import leave, node_orders
+from wattfold.coordinator.core.rules.nodes import leave, node_orders
 from wattfold.coordinator.core.state.state import State
 from wattfold.v1 import coordinator_pb2 as pb
 from wattfold.v1 import coordinator_pb2_grpc

@@ -14,12 +14,6 @@ from google.protobuf.message import Message
 
 from wattfold.coordinator.adapters.clock import Clock
 from wattfold.coordinator.adapters.requests.wire_enums import MODES, UNITS
-from wattfold.coordinator.core.model.epoch_times import (
-    NOTHING_SEEN,
-    TIMES_MAX,
-    SeenCurve,
-    SeenEpochs,
-)
 from wattfold.coordinator.core.model.events import (
     EpochTimesStored,
     MeasuredPoint,
@@ -27,7 +21,13 @@ from wattfold.coordinator.core.model.events import (
     ProgramCertified,
 )
 from wattfold.coordinator.core.model.job import ResizeMode
-from wattfold.coordinator.core.model.resize_cost import ResizeCost, app_of, known_of
+from wattfold.coordinator.core.model.jobs.epoch_times import (
+    NOTHING_SEEN,
+    TIMES_MAX,
+    SeenCurve,
+    SeenEpochs,
+)
+from wattfold.coordinator.core.model.jobs.resize_cost import ResizeCost, app_of, known_of
 from wattfold.coordinator.core.state.state import State, StoredProfile
 from wattfold.coordinator.models.gpu_curve import GpuCurve
 from wattfold.coordinator.models.pass_model import PassProfile, SizeUnit

@@ -9,9 +9,9 @@ from wattfold.coordinator.adapters.requests.field_checks import InvalidRequestEr
 from wattfold.coordinator.adapters.requests.submissions import TimeLimits
 from wattfold.coordinator.adapters.requests.wire_enums import SHARINGS
 from wattfold.coordinator.core.model.job import CoreSharing, JobSpec, SizeUnit
+from wattfold.coordinator.core.model.jobs.spread import Spread
 from wattfold.coordinator.core.model.queue import DEFAULT_QUEUE, Queue
-from wattfold.coordinator.core.model.spread import Spread
-from wattfold.coordinator.core.rules.adoption import UNSTARTED
+from wattfold.coordinator.core.rules.jobs.adoption import UNSTARTED
 from wattfold.coordinator.core.state.state import State
 from wattfold.v1 import coordinator_pb2 as pb
 

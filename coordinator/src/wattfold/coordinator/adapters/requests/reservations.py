@@ -14,7 +14,7 @@ from wattfold.coordinator.adapters.requests.possible import check_possible
 from wattfold.coordinator.core.model.job import KEEPS_STATES, Job, JobSpec
 from wattfold.coordinator.core.model.node import Node
 from wattfold.coordinator.core.model.reservation import RESERVATIONS_MAX, SLACK_NS, Reservation
-from wattfold.coordinator.core.rules.reservation_events import without_right
+from wattfold.coordinator.core.rules.nodes.reservation_events import without_right
 from wattfold.coordinator.core.state.state import State
 from wattfold.v1 import coordinator_pb2 as pb
 

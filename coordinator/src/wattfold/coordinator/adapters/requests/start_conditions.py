@@ -7,8 +7,8 @@ import math
 from wattfold.contract.ids import JobId
 from wattfold.coordinator.adapters.clock import AHEAD_S, Clock
 from wattfold.coordinator.adapters.requests.field_checks import InvalidRequestError
-from wattfold.coordinator.core.model.conditions import Dependency, StartConditions
-from wattfold.coordinator.core.rules.array_counts import spec_named
+from wattfold.coordinator.core.model.jobs.conditions import Dependency, StartConditions
+from wattfold.coordinator.core.rules.job_arrays.array_counts import spec_named
 from wattfold.coordinator.core.state.state import State
 from wattfold.v1 import coordinator_pb2 as pb
 

@@ -24,8 +24,8 @@ from wattfold.coordinator.core.model.job import (
     ResizeMode,
     SizeUnit,
 )
+from wattfold.coordinator.core.model.jobs.spread import Spread
 from wattfold.coordinator.core.model.levels import PLAIN, Levels
-from wattfold.coordinator.core.model.spread import Spread
 from wattfold.v1 import coordinator_pb2 as pb
 
 ARGV_MAX = 4096

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from wattfold.coordinator.core.model.job import CoreSharing, JobKind, ResizeMode, SizeUnit
-from wattfold.coordinator.core.model.spread import Spread
+from wattfold.coordinator.core.model.jobs.spread import Spread
 from wattfold.v1 import common_pb2
 from wattfold.v1 import coordinator_pb2 as pb
 

@@ -8,9 +8,11 @@ from collections.abc import Iterable
 import click
 
 from wattfold.coordinator.cli.history.history_columns import FIELDS, energy_j
-from wattfold.coordinator.cli.shared import formatting as f
-from wattfold.coordinator.cli.shared.columns import Order, sort_option
-from wattfold.coordinator.cli.shared.formats import (
+from wattfold.coordinator.cli.shared.connection.session import Session, session_command
+from wattfold.coordinator.cli.shared.parsing import MOMENT
+from wattfold.coordinator.cli.shared.texts import formatting as f
+from wattfold.coordinator.cli.shared.texts.columns import Order, sort_option
+from wattfold.coordinator.cli.shared.texts.formats import (
     CSV,
     JSON,
     TABLE,
@@ -21,11 +23,9 @@ from wattfold.coordinator.cli.shared.formats import (
     print_columns,
     print_csv,
 )
-from wattfold.coordinator.cli.shared.json_documents import numbered
-from wattfold.coordinator.cli.shared.message_json import as_dict
-from wattfold.coordinator.cli.shared.parsing import MOMENT
-from wattfold.coordinator.cli.shared.session import Session, session_command
-from wattfold.coordinator.cli.shared.tables import (
+from wattfold.coordinator.cli.shared.texts.json_documents import numbered
+from wattfold.coordinator.cli.shared.texts.message_json import as_dict
+from wattfold.coordinator.cli.shared.texts.tables import (
     PlainTable,
     add_row,
     flexible,
@@ -33,7 +33,7 @@ from wattfold.coordinator.cli.shared.tables import (
     plain_table,
     right,
 )
-from wattfold.coordinator.cli.shared.word_lists import state_option
+from wattfold.coordinator.cli.shared.texts.word_lists import state_option
 from wattfold.v1 import coordinator_pb2 as pb
 
 LIMIT_MAX = 100_000

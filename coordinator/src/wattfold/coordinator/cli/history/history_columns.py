@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from wattfold.coordinator.cli.shared import formatting as f
-from wattfold.coordinator.cli.shared.columns import Field, Fields, Value, moment_or_none
+from wattfold.coordinator.cli.shared.texts import formatting as f
+from wattfold.coordinator.cli.shared.texts.columns import Field, Fields, Value, moment_or_none
 from wattfold.v1 import coordinator_pb2 as pb
 
 

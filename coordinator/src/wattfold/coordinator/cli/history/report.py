@@ -8,8 +8,10 @@ import click
 
 from wattfold.contract.local_time import local
 from wattfold.contract.units import eur_text
-from wattfold.coordinator.cli.shared import formatting as f
-from wattfold.coordinator.cli.shared.formats import (
+from wattfold.coordinator.cli.shared.connection.session import Session, session_command
+from wattfold.coordinator.cli.shared.parsing import MOMENT
+from wattfold.coordinator.cli.shared.texts import formatting as f
+from wattfold.coordinator.cli.shared.texts.formats import (
     CSV,
     JSON,
     Form,
@@ -17,11 +19,9 @@ from wattfold.coordinator.cli.shared.formats import (
     format_option,
     print_csv,
 )
-from wattfold.coordinator.cli.shared.json_documents import numbered
-from wattfold.coordinator.cli.shared.message_json import as_dict
-from wattfold.coordinator.cli.shared.parsing import MOMENT
-from wattfold.coordinator.cli.shared.session import Session, session_command
-from wattfold.coordinator.cli.shared.tables import (
+from wattfold.coordinator.cli.shared.texts.json_documents import numbered
+from wattfold.coordinator.cli.shared.texts.message_json import as_dict
+from wattfold.coordinator.cli.shared.texts.tables import (
     Cell,
     PlainTable,
     Styled,
@@ -145,7 +145,7 @@ def _table(answer: pb.GetReportResponse, by: str, price: float | None) -> PlainT
 def _bar(energy_kwh: float, most_kwh: float) -> Text | str:
     if not most_kwh:
         return ""
-    from wattfold.coordinator.cli.shared.power_bar import power_bar
+    from wattfold.coordinator.cli.shared.texts.power_bar import power_bar
 
     return power_bar(round(energy_kwh * 1e9), round(most_kwh * 1e9), _BAR_CELLS, "green")
 

@@ -10,12 +10,12 @@ from click.shell_completion import CompletionItem
 
 from wattfold.coordinator.cli.jobs.control import for_each, for_selected
 from wattfold.coordinator.cli.jobs.selection import Selection, selection_options
+from wattfold.coordinator.cli.shared.connection.session import Session, session_command
 from wattfold.coordinator.cli.shared.parsing import DURATION_NS, SIGNAL
-from wattfold.coordinator.cli.shared.session import Session, session_command
 from wattfold.v1 import coordinator_pb2 as pb
 
 if TYPE_CHECKING:
-    from wattfold.coordinator.cli.shared.client import CoordinatorClient
+    from wattfold.coordinator.cli.shared.connection.client import CoordinatorClient
 
 
 REQUEUED_STATES = (pb.JOB_STATE_STARTING, pb.JOB_STATE_RUNNING, pb.JOB_STATE_SUSPENDED)

@@ -15,14 +15,14 @@ from wattfold.coordinator.cli.jobs.selection import (
     show_selected,
     tell_count,
 )
+from wattfold.coordinator.cli.shared.connection.session import Session, session_command
 from wattfold.coordinator.cli.shared.errors import CliError, NotFoundError, UnreachableError
 from wattfold.coordinator.cli.shared.exit_codes import ExitCode
-from wattfold.coordinator.cli.shared.formatting import job_state
-from wattfold.coordinator.cli.shared.session import Session, session_command
+from wattfold.coordinator.cli.shared.texts.formatting import job_state
 from wattfold.v1 import coordinator_pb2 as pb
 
 if TYPE_CHECKING:
-    from wattfold.coordinator.cli.shared.client import CoordinatorClient
+    from wattfold.coordinator.cli.shared.connection.client import CoordinatorClient
 
 Action: TypeAlias = "Callable[[CoordinatorClient, str], str]"
 """Acts on a job and returns its new state in a word."""

@@ -11,11 +11,11 @@ import time
 import click
 
 from wattfold.contract.os_text import shown_text
+from wattfold.coordinator.cli.shared.connection.session import Session, session_command
 from wattfold.coordinator.cli.shared.errors import NotFoundError
-from wattfold.coordinator.cli.shared.json_documents import numbered
-from wattfold.coordinator.cli.shared.message_json import as_dict
-from wattfold.coordinator.cli.shared.native_text import native_text
-from wattfold.coordinator.cli.shared.session import Session, session_command
+from wattfold.coordinator.cli.shared.texts.json_documents import numbered
+from wattfold.coordinator.cli.shared.texts.message_json import as_dict
+from wattfold.coordinator.cli.shared.texts.native_text import native_text
 
 
 @click.command()
@@ -45,7 +45,7 @@ def show(session: Session, job_id: str, environment: bool) -> None:
     if session.json:
         session.print_json(numbered("show", as_dict(answer.jobs[0])))
     else:
-        from wattfold.coordinator.cli.jobs.job_sheet import job_sheet
+        from wattfold.coordinator.cli.jobs.lists.job_sheet import job_sheet
 
         session.print(job_sheet(answer.jobs[0], now_s=time.time()))
 

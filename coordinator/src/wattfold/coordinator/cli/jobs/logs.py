@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from wattfold.contract.os_text import os_bytes, shown_text
+from wattfold.coordinator.cli.jobs.lists.waiting import JobWaiter, describe
 from wattfold.coordinator.cli.jobs.output_stream import (
     STANDARD_ERROR,
     STANDARD_OUTPUT,
@@ -15,14 +16,13 @@ from wattfold.coordinator.cli.jobs.output_stream import (
     check_access,
     invisible,
 )
-from wattfold.coordinator.cli.jobs.waiting import JobWaiter, describe
-from wattfold.coordinator.cli.shared import formatting as f
+from wattfold.coordinator.cli.shared.connection.session import Session, session_command
 from wattfold.coordinator.cli.shared.errors import CliError, NotFoundError
-from wattfold.coordinator.cli.shared.session import Session, session_command
+from wattfold.coordinator.cli.shared.texts import formatting as f
 from wattfold.v1 import coordinator_pb2 as pb
 
 if TYPE_CHECKING:
-    from wattfold.coordinator.cli.shared.client import CoordinatorClient
+    from wattfold.coordinator.cli.shared.connection.client import CoordinatorClient
 
 _WAITING = (pb.JOB_STATE_PENDING, pb.JOB_STATE_HELD)
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from wattfold.coordinator.cli.shared.message_json import as_dict
+from wattfold.coordinator.cli.shared.connection.session import Session, session_command
 from wattfold.coordinator.cli.shared.parsed import Parsed
 from wattfold.coordinator.cli.shared.parsing import (
     SIZE_RANGE,
@@ -15,7 +15,7 @@ from wattfold.coordinator.cli.shared.parsing import (
     parse_duration_ns,
     parse_time_s,
 )
-from wattfold.coordinator.cli.shared.session import Session, session_command
+from wattfold.coordinator.cli.shared.texts.message_json import as_dict
 from wattfold.v1 import coordinator_pb2 as pb
 
 NONE = "none"

@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from wattfold.coordinator.cli.jobs.job_tables import is_of, queue_table
-from wattfold.coordinator.cli.shared import formatting as f
+from wattfold.coordinator.cli.jobs.lists.job_tables import is_of, queue_table
+from wattfold.coordinator.cli.shared.connection.session import Session
 from wattfold.coordinator.cli.shared.errors import CliError
-from wattfold.coordinator.cli.shared.message_json import as_dict
 from wattfold.coordinator.cli.shared.parsing import DURATION_NS
-from wattfold.coordinator.cli.shared.session import Session
-from wattfold.coordinator.cli.shared.word_lists import state_option
+from wattfold.coordinator.cli.shared.texts import formatting as f
+from wattfold.coordinator.cli.shared.texts.message_json import as_dict
+from wattfold.coordinator.cli.shared.texts.word_lists import state_option
 from wattfold.v1 import coordinator_pb2 as pb
 
 if TYPE_CHECKING:
-    from wattfold.coordinator.cli.shared.client import CoordinatorClient
+    from wattfold.coordinator.cli.shared.connection.client import CoordinatorClient
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 import click
 
 from wattfold.coordinator.cli.jobs.control import for_each
+from wattfold.coordinator.cli.shared.connection.session import Session, session_command
 from wattfold.coordinator.cli.shared.parsing import ANY_SIGNAL
-from wattfold.coordinator.cli.shared.session import Session, session_command
 
 if TYPE_CHECKING:
-    from wattfold.coordinator.cli.shared.client import CoordinatorClient
+    from wattfold.coordinator.cli.shared.connection.client import CoordinatorClient
 
 
 @click.command(name="signal")

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 
 import click
 
-from wattfold.coordinator.cli.jobs.waiting import JobsWaiter, exit_code_of
-from wattfold.coordinator.cli.shared import formatting as f
+from wattfold.coordinator.cli.jobs.lists.waiting import JobsWaiter, exit_code_of
+from wattfold.coordinator.cli.shared.connection.session import Session, session_command
 from wattfold.coordinator.cli.shared.exit_codes import ExitCode
-from wattfold.coordinator.cli.shared.message_json import as_dict
 from wattfold.coordinator.cli.shared.parsing import DURATION_NS
-from wattfold.coordinator.cli.shared.session import Session, session_command
+from wattfold.coordinator.cli.shared.texts import formatting as f
+from wattfold.coordinator.cli.shared.texts.message_json import as_dict
 from wattfold.v1 import coordinator_pb2 as pb
 
 NAMED_MAX = 10

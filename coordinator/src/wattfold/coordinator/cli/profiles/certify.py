@@ -23,17 +23,17 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from wattfold.contract.units import s_from_ns
-from wattfold.coordinator.cli.jobs import job_request as request
+from wattfold.coordinator.cli.jobs.submission import job_request as request
+from wattfold.coordinator.cli.shared.connection.session import Session, session_command
 from wattfold.coordinator.cli.shared.errors import BadRequestError, CliError, UnreachableError
 from wattfold.coordinator.cli.shared.exit_codes import ExitCode
-from wattfold.coordinator.cli.shared.native_text import printed_text
 from wattfold.coordinator.cli.shared.parsing import DURATION_NS
-from wattfold.coordinator.cli.shared.session import Session, session_command
+from wattfold.coordinator.cli.shared.texts.native_text import printed_text
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from wattfold.coordinator.cli.shared.certificates import Certified
+    from wattfold.coordinator.cli.shared.connection.certificates import Certified
     from wattfold.shims.certify import Certificate
     from wattfold.shims.certify_run import Program
 
@@ -182,7 +182,7 @@ def certify(
 
     Exit codes: 0 fit, 5 not fit, 1 and 2 no verdict, 3 not stored.
     """
-    from wattfold.coordinator.cli.shared.certificates import Certified
+    from wattfold.coordinator.cli.shared.connection.certificates import Certified
 
     request.check_name("--app", app)
     if put is not None:
@@ -402,7 +402,7 @@ def _ended_by_sigterm() -> Iterator[None]:
 
 
 def _write(path: Path | None, certified: Certified) -> None:
-    from wattfold.coordinator.cli.shared import certificates
+    from wattfold.coordinator.cli.shared.connection import certificates
 
     if path is None:
         return
@@ -413,7 +413,7 @@ def _write(path: Path | None, certified: Certified) -> None:
 
 
 def _show(session: Session, certified: Certified, stored: bool, output: Path | None) -> None:
-    from wattfold.coordinator.cli.shared import certificates
+    from wattfold.coordinator.cli.shared.connection import certificates
 
     if session.json:
         session.print_json(
@@ -441,7 +441,7 @@ def _stored(session: Session, certified: Certified) -> CliError | None:
 
 
 def _put(session: Session, path: Path, app: str, store: bool | None, argv: Sequence[str]) -> None:
-    from wattfold.coordinator.cli.shared import certificates
+    from wattfold.coordinator.cli.shared.connection import certificates
 
     if argv or store is False:
         raise BadRequestError(

@@ -16,17 +16,17 @@ from typing import TYPE_CHECKING
 import click
 
 from wattfold.contract.units import UW_PER_W
-from wattfold.coordinator.cli.jobs.job_request import message_environment
-from wattfold.coordinator.cli.jobs.waiting import JobWaiter, describe
+from wattfold.coordinator.cli.jobs.lists.waiting import JobWaiter, describe
+from wattfold.coordinator.cli.jobs.submission.job_request import message_environment
 from wattfold.coordinator.cli.shared.errors import CliError
-from wattfold.coordinator.cli.shared.formatting import cpu_count
-from wattfold.coordinator.cli.shared.native_text import message_text
+from wattfold.coordinator.cli.shared.texts.formatting import cpu_count
+from wattfold.coordinator.cli.shared.texts.native_text import message_text
 from wattfold.v1 import common_pb2 as common
 from wattfold.v1 import coordinator_pb2 as pb
 from wattfold.v1.node_agent_pb2 import FrequencyPowerModel
 
 if TYPE_CHECKING:
-    from wattfold.coordinator.cli.shared.client import CoordinatorClient
+    from wattfold.coordinator.cli.shared.connection.client import CoordinatorClient
 
 _PACKAGE = "package-"
 MAX_PROBES = 1000

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from wattfold.coordinator.cli.jobs import job_request as request
+from wattfold.coordinator.cli.jobs.submission import job_request as request
 from wattfold.coordinator.cli.profiles.probing import (
     Probe,
     Program,
@@ -21,18 +21,18 @@ from wattfold.coordinator.cli.profiles.probing import (
     run_probe,
 )
 from wattfold.coordinator.cli.profiles.profile_tables import misfit, parameter_sheet, point_table
+from wattfold.coordinator.cli.shared.connection.session import Session, session_command
 from wattfold.coordinator.cli.shared.errors import BadRequestError, CliError
-from wattfold.coordinator.cli.shared.message_json import as_dict
 from wattfold.coordinator.cli.shared.packages import require
 from wattfold.coordinator.cli.shared.parsing import POWERS_UW, SIZES
-from wattfold.coordinator.cli.shared.session import Session, session_command
+from wattfold.coordinator.cli.shared.texts.message_json import as_dict
 from wattfold.v1 import coordinator_pb2 as pb
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from wattfold.coordinator.cli.profiles.profile_fit import Fitted
-    from wattfold.coordinator.cli.shared.client import CoordinatorClient
+    from wattfold.coordinator.cli.shared.connection.client import CoordinatorClient
 
 
 @click.command(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
-from wattfold.coordinator.cli.shared.message_json import as_dict
-from wattfold.coordinator.cli.shared.session import Session, session_command
+from wattfold.coordinator.cli.shared.connection.session import Session, session_command
+from wattfold.coordinator.cli.shared.texts.message_json import as_dict
 from wattfold.v1 import coordinator_pb2 as pb
 
 

@@ -10,22 +10,22 @@ from typing import TYPE_CHECKING
 
 import click
 
-from wattfold.coordinator.cli.jobs.job_request import message_environment
-from wattfold.coordinator.cli.jobs.waiting import JobWaiter, describe
+from wattfold.coordinator.cli.jobs.lists.waiting import JobWaiter, describe
+from wattfold.coordinator.cli.jobs.submission.job_request import message_environment
 from wattfold.coordinator.cli.profiles.probing import MAX_PROBES, Program, cancel_probe
 from wattfold.coordinator.cli.profiles.profile import program_of
 from wattfold.coordinator.cli.profiles.profile_tables import epoch_tables
+from wattfold.coordinator.cli.shared.connection.session import Session, session_command
 from wattfold.coordinator.cli.shared.errors import BadRequestError, CliError
-from wattfold.coordinator.cli.shared.message_json import as_dict
-from wattfold.coordinator.cli.shared.native_text import message_text
 from wattfold.coordinator.cli.shared.packages import require
 from wattfold.coordinator.cli.shared.parsing import NAMES, POWERS_UW, SIZES
-from wattfold.coordinator.cli.shared.session import Session, session_command
+from wattfold.coordinator.cli.shared.texts.message_json import as_dict
+from wattfold.coordinator.cli.shared.texts.native_text import message_text
 from wattfold.v1 import common_pb2 as common
 from wattfold.v1 import coordinator_pb2 as pb
 
 if TYPE_CHECKING:
-    from wattfold.coordinator.cli.shared.client import CoordinatorClient
+    from wattfold.coordinator.cli.shared.connection.client import CoordinatorClient
 
 LIMITS_MIN = 3
 """Minimum number of limits for a curve."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from wattfold.contract.units import w_from_uw
-from wattfold.coordinator.cli.shared import formatting as f
-from wattfold.coordinator.cli.shared.tables import (
+from wattfold.coordinator.cli.shared.texts import formatting as f
+from wattfold.coordinator.cli.shared.texts.tables import (
     FieldTable,
     PlainTable,
     add_row,

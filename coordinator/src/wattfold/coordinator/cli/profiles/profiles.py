@@ -13,11 +13,11 @@ from wattfold.coordinator.cli.profiles.profile_tables import (
     parameter_sheet,
     point_table,
 )
-from wattfold.coordinator.cli.shared import formatting as f
+from wattfold.coordinator.cli.shared.connection.session import Session, session_command
 from wattfold.coordinator.cli.shared.errors import NotFoundError
-from wattfold.coordinator.cli.shared.message_json import as_dict
-from wattfold.coordinator.cli.shared.session import Session, session_command
-from wattfold.coordinator.cli.shared.tables import (
+from wattfold.coordinator.cli.shared.texts import formatting as f
+from wattfold.coordinator.cli.shared.texts.message_json import as_dict
+from wattfold.coordinator.cli.shared.texts.tables import (
     PlainTable,
     add_row,
     flexible,
@@ -50,7 +50,7 @@ def profiles(session: Session, app: str) -> None:
 
 
 def _show(session: Session, profile: pb.Profile) -> None:
-    from wattfold.coordinator.cli.shared import certificates
+    from wattfold.coordinator.cli.shared.connection import certificates
 
     certified = certificates.of_profile(profile)
     if has_model(profile):
@@ -78,7 +78,7 @@ def has_model(profile: pb.Profile) -> bool:
 
 
 def _list(stored: list[pb.Profile]) -> PlainTable:
-    from wattfold.coordinator.cli.shared import certificates
+    from wattfold.coordinator.cli.shared.connection import certificates
 
     resized = any(profile.resize_costs for profile in stored)
     costs = (flexible("RESIZES"),) if resized else ()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import click
 
-from wattfold.coordinator.cli.shared.short_helps import SHORT_HELPS
+from wattfold.coordinator.cli.shared.texts.short_helps import SHORT_HELPS
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem

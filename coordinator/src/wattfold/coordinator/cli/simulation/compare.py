@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from wattfold.contract.units import w_from_uw
+from wattfold.coordinator.cli.shared.connection.session import Session, session_command
 from wattfold.coordinator.cli.shared.errors import BadRequestError
 from wattfold.coordinator.cli.shared.exit_codes import ExitCode
 from wattfold.coordinator.cli.shared.packages import require
 from wattfold.coordinator.cli.shared.parsing import MAX_SIZE
-from wattfold.coordinator.cli.shared.session import Session, session_command
 from wattfold.coordinator.cli.simulation.compare_budgets import BUDGETS
 from wattfold.coordinator.cli.simulation.policy_settings import (
     POLICIES,
@@ -23,15 +23,15 @@ from wattfold.coordinator.cli.simulation.policy_settings import (
     of_policy,
     refuse_unmeant,
 )
-from wattfold.coordinator.cli.simulation.simulate import simulation_failures
-from wattfold.coordinator.cli.simulation.simulate_options import (
+from wattfold.coordinator.cli.simulation.runs.simulate import simulation_failures
+from wattfold.coordinator.cli.simulation.runs.simulate_options import (
     MAX_SEEDS,
     classes_options,
     job_options,
     machine_options,
     predict_option,
 )
-from wattfold.coordinator.cli.simulation.simulate_unused import (
+from wattfold.coordinator.cli.simulation.runs.simulate_unused import (
     refuse_other_machine,
     refuse_unused_jobs,
 )
@@ -51,7 +51,7 @@ from wattfold.coordinator.cli.workloads.workload_options import (
 )
 
 if TYPE_CHECKING:
-    from wattfold.coordinator.cli.simulation.simulate_outcome import Finished
+    from wattfold.coordinator.cli.simulation.runs.simulate_outcome import Finished
     from wattfold.simulator.engine.record import RunRecord
     from wattfold.simulator.runs.case import SimulationCase
 
@@ -133,7 +133,7 @@ def compare(session: Session, **options: Any) -> None:
     wattfold compare --model lublin --jobs 300 --nodes 32 --budgets 2.8kW..4kW --cut-sizes \\
         --seeds 3 --plot policies.png
     """
-    from wattfold.coordinator.cli.simulation.simulate_cases import check_one_source
+    from wattfold.coordinator.cli.simulation.runs.simulate_cases import check_one_source
 
     options = with_defaults(click.get_current_context(), options)
     _check_plot(options["plot"])
@@ -153,8 +153,8 @@ def compare(session: Session, **options: Any) -> None:
 
 def _compare(session: Session, cases: Sequence[SimulationCase], options: dict[str, Any]) -> None:
     """Show one budget: a table of all metrics."""
-    from wattfold.coordinator.cli.simulation.simulate_outcome import Stopped
-    from wattfold.coordinator.cli.simulation.simulate_run import run_cases
+    from wattfold.coordinator.cli.simulation.runs.simulate_outcome import Stopped
+    from wattfold.coordinator.cli.simulation.runs.simulate_run import run_cases
     from wattfold.simulator.results.comparison import (
         Compared,
         compared,
@@ -309,7 +309,7 @@ def _check_plot(plot: Path | None) -> None:
 
 
 def _cases(options: dict[str, Any]) -> list[SimulationCase]:
-    from wattfold.coordinator.cli.simulation.simulate_cases import (
+    from wattfold.coordinator.cli.simulation.runs.simulate_cases import (
         BudgetText,
         machine_of,
         predictors_of,

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from wattfold.contract.units import w_from_uw
+from wattfold.coordinator.cli.shared.connection.session import Session
 from wattfold.coordinator.cli.shared.errors import BadRequestError
 from wattfold.coordinator.cli.shared.exit_codes import ExitCode
 from wattfold.coordinator.cli.shared.parsing import Parsed, parse_power_uw
-from wattfold.coordinator.cli.shared.session import Session
 from wattfold.coordinator.cli.workloads.workload_options import warn
 
 if TYPE_CHECKING:
-    from wattfold.coordinator.cli.simulation.simulate_outcome import Finished
+    from wattfold.coordinator.cli.simulation.runs.simulate_outcome import Finished
     from wattfold.simulator.results.budget_sweep import SweepPoint
     from wattfold.simulator.runs.case import SimulationCase
 
@@ -86,8 +86,12 @@ def sweep_points(
     session: Session, cases: Sequence[SimulationCase], workers: int | None
 ) -> tuple[list[SweepPoint], list[Finished]]:
     """Run all cases; return the results by budget and policy, and the runs themselves."""
-    from wattfold.coordinator.cli.simulation.simulate_elsewhere import each_elsewhere
-    from wattfold.coordinator.cli.simulation.simulate_outcome import Finished, How, Stopped
+    from wattfold.coordinator.cli.simulation.runs.simulate_elsewhere import each_elsewhere
+    from wattfold.coordinator.cli.simulation.runs.simulate_outcome import (
+        Finished,
+        How,
+        Stopped,
+    )
     from wattfold.simulator.results.budget_sweep import SweepPoint
     from wattfold.simulator.results.comparison import Compared, compared
 

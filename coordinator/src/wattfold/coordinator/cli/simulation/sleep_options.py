@@ -11,7 +11,7 @@ import click
 from wattfold.contract.units import uw_from_w
 from wattfold.coordinator.cli.shared.errors import BadRequestError
 from wattfold.coordinator.cli.shared.parsing import DURATION_NS, Parsed, parse_duration_ns
-from wattfold.coordinator.cli.simulation.simulate_options import parse_watts
+from wattfold.coordinator.cli.simulation.runs.simulate_options import parse_watts
 
 if TYPE_CHECKING:
     from wattfold.simulator.runs.case import SimulationCase

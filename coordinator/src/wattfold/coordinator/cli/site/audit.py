@@ -7,10 +7,10 @@ from collections.abc import Iterable
 import click
 
 from wattfold.contract.local_time import moment
-from wattfold.coordinator.cli.shared.message_json import as_dict
+from wattfold.coordinator.cli.shared.connection.session import Session, session_command
 from wattfold.coordinator.cli.shared.parsing import MOMENT
-from wattfold.coordinator.cli.shared.session import Session, session_command
-from wattfold.coordinator.cli.shared.tables import (
+from wattfold.coordinator.cli.shared.texts.message_json import as_dict
+from wattfold.coordinator.cli.shared.texts.tables import (
     PlainTable,
     Styled,
     add_row,

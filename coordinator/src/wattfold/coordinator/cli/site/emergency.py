@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 import click
 
-from wattfold.coordinator.cli.shared import formatting as f
-from wattfold.coordinator.cli.shared.message_json import as_dict
+from wattfold.coordinator.cli.shared.connection.session import Session, session_command
 from wattfold.coordinator.cli.shared.parsed import Parsed
 from wattfold.coordinator.cli.shared.parsing import parse_power_uw
-from wattfold.coordinator.cli.shared.session import Session, session_command
-from wattfold.coordinator.cli.shared.tables import (
+from wattfold.coordinator.cli.shared.texts import formatting as f
+from wattfold.coordinator.cli.shared.texts.message_json import as_dict
+from wattfold.coordinator.cli.shared.texts.tables import (
     PlainTable,
     Styled,
     add_row,

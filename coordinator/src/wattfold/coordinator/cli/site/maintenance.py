@@ -15,7 +15,7 @@ from wattfold.coordinator.adapters.door.access_settings import AccessError, look
 from wattfold.coordinator.adapters.door.serving import StartError, check_settings
 from wattfold.coordinator.adapters.journal.backup import Restored, Verified, back_up, restore
 from wattfold.coordinator.adapters.journal.file import JournalError
-from wattfold.coordinator.cli.shared.address import default_address
+from wattfold.coordinator.cli.shared.connection.address import default_address
 
 EXIT_FAILED = 2
 JOURNAL = "journal.sqlite"

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from wattfold.coordinator.cli.shared import formatting as f
-from wattfold.coordinator.cli.shared.columns import Field, Fields
+from wattfold.coordinator.cli.shared.texts import formatting as f
+from wattfold.coordinator.cli.shared.texts.columns import Field, Fields
 from wattfold.v1 import coordinator_pb2 as pb
 
 

@@ -8,10 +8,12 @@ from collections.abc import Collection, Iterable
 import click
 
 from wattfold.contract.cpuset import CpuSet
-from wattfold.coordinator.cli.shared import formatting as f
-from wattfold.coordinator.cli.shared.columns import Order, sort_option
+from wattfold.coordinator.cli.shared.connection.session import Session, session_command
 from wattfold.coordinator.cli.shared.errors import NotFoundError
-from wattfold.coordinator.cli.shared.formats import (
+from wattfold.coordinator.cli.shared.parsing import NAMES
+from wattfold.coordinator.cli.shared.texts import formatting as f
+from wattfold.coordinator.cli.shared.texts.columns import Order, sort_option
+from wattfold.coordinator.cli.shared.texts.formats import (
     CSV,
     JSON,
     TABLE,
@@ -22,11 +24,9 @@ from wattfold.coordinator.cli.shared.formats import (
     print_columns,
     print_csv_columns,
 )
-from wattfold.coordinator.cli.shared.json_documents import numbered
-from wattfold.coordinator.cli.shared.message_json import as_dict
-from wattfold.coordinator.cli.shared.parsing import NAMES
-from wattfold.coordinator.cli.shared.session import Session, session_command
-from wattfold.coordinator.cli.shared.tables import (
+from wattfold.coordinator.cli.shared.texts.json_documents import numbered
+from wattfold.coordinator.cli.shared.texts.message_json import as_dict
+from wattfold.coordinator.cli.shared.texts.tables import (
     PlainTable,
     add_row,
     flexible,
@@ -34,7 +34,7 @@ from wattfold.coordinator.cli.shared.tables import (
     plain_table,
     right,
 )
-from wattfold.coordinator.cli.shared.word_lists import state_option
+from wattfold.coordinator.cli.shared.texts.word_lists import state_option
 from wattfold.coordinator.cli.site.node_columns import FIELDS, cap_uw
 from wattfold.v1 import coordinator_pb2 as pb
 

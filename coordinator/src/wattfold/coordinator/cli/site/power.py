@@ -9,11 +9,11 @@ import click
 
 from wattfold.contract.local_time import moment
 from wattfold.contract.units import eur_text, w_from_uw
-from wattfold.coordinator.cli.shared import formatting as f
-from wattfold.coordinator.cli.shared.json_documents import numbered
-from wattfold.coordinator.cli.shared.message_json import as_dict
-from wattfold.coordinator.cli.shared.session import Session, session_command
-from wattfold.coordinator.cli.shared.tables import Cell, FieldTable, Styled, field_table
+from wattfold.coordinator.cli.shared.connection.session import Session, session_command
+from wattfold.coordinator.cli.shared.texts import formatting as f
+from wattfold.coordinator.cli.shared.texts.json_documents import numbered
+from wattfold.coordinator.cli.shared.texts.message_json import as_dict
+from wattfold.coordinator.cli.shared.texts.tables import Cell, FieldTable, Styled, field_table
 from wattfold.v1 import coordinator_pb2 as pb
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ def pending(answer: pb.Power) -> str:
 def _power_sheet(answer: pb.Power) -> FieldTable:
     from rich.text import Text
 
-    from wattfold.coordinator.cli.shared.power_bar import power_bar
+    from wattfold.coordinator.cli.shared.texts.power_bar import power_bar
 
     bars = {
         name: Text.assemble(

@@ -7,11 +7,17 @@ from collections.abc import Iterable
 import click
 
 from wattfold.contract.units import s_from_ns
-from wattfold.coordinator.cli.shared import formatting as f
-from wattfold.coordinator.cli.shared.json_documents import numbered
-from wattfold.coordinator.cli.shared.message_json import as_dict
-from wattfold.coordinator.cli.shared.session import Session, session_command
-from wattfold.coordinator.cli.shared.tables import PlainTable, add_row, left, plain_table, right
+from wattfold.coordinator.cli.shared.connection.session import Session, session_command
+from wattfold.coordinator.cli.shared.texts import formatting as f
+from wattfold.coordinator.cli.shared.texts.json_documents import numbered
+from wattfold.coordinator.cli.shared.texts.message_json import as_dict
+from wattfold.coordinator.cli.shared.texts.tables import (
+    PlainTable,
+    add_row,
+    left,
+    plain_table,
+    right,
+)
 from wattfold.v1 import coordinator_pb2 as pb
 
 

@@ -10,14 +10,20 @@ from click.shell_completion import CompletionItem
 
 from wattfold.contract.local_time import moment
 from wattfold.contract.units import s_from_ns
-from wattfold.coordinator.cli.shared import formatting as f
-from wattfold.coordinator.cli.shared.address import checked_address, default_address
+from wattfold.coordinator.cli.shared.connection.address import checked_address, default_address
+from wattfold.coordinator.cli.shared.connection.session import Session, session_command
 from wattfold.coordinator.cli.shared.errors import CliError
-from wattfold.coordinator.cli.shared.json_documents import numbered
-from wattfold.coordinator.cli.shared.message_json import as_dict
 from wattfold.coordinator.cli.shared.parsing import DURATION_NS, NAMES, TIME_S
-from wattfold.coordinator.cli.shared.session import Session, session_command
-from wattfold.coordinator.cli.shared.tables import PlainTable, add_row, flexible, left, plain_table
+from wattfold.coordinator.cli.shared.texts import formatting as f
+from wattfold.coordinator.cli.shared.texts.json_documents import numbered
+from wattfold.coordinator.cli.shared.texts.message_json import as_dict
+from wattfold.coordinator.cli.shared.texts.tables import (
+    PlainTable,
+    add_row,
+    flexible,
+    left,
+    plain_table,
+)
 from wattfold.v1 import coordinator_pb2 as pb
 
 

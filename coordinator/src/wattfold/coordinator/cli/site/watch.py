@@ -11,18 +11,18 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from wattfold.coordinator.cli.shared.connection.session import Session, session_command
 from wattfold.coordinator.cli.shared.errors import UnreachableError
-from wattfold.coordinator.cli.shared.json_output import dumps_line
-from wattfold.coordinator.cli.shared.message_json import as_dict
 from wattfold.coordinator.cli.shared.parsing import DURATION_NS
-from wattfold.coordinator.cli.shared.session import Session, session_command
+from wattfold.coordinator.cli.shared.texts.json_output import dumps_line
+from wattfold.coordinator.cli.shared.texts.message_json import as_dict
 from wattfold.coordinator.cli.site.watch_lines import snapshot_lines
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.live import Live
 
-    from wattfold.coordinator.cli.shared.client import CoordinatorClient
+    from wattfold.coordinator.cli.shared.connection.client import CoordinatorClient
     from wattfold.coordinator.cli.site.watch_feed import Event, Events
     from wattfold.coordinator.cli.site.watch_screen import WatchScreen
 

@@ -16,7 +16,7 @@ import tty
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from wattfold.coordinator.cli.shared.client import CoordinatorClient
+from wattfold.coordinator.cli.shared.connection.client import CoordinatorClient
 from wattfold.coordinator.cli.shared.errors import CliError, UnreachableError
 from wattfold.v1 import coordinator_pb2 as pb
 

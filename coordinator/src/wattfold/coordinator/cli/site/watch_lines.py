@@ -4,8 +4,14 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from wattfold.coordinator.cli.jobs.job_tables import done, hidden, name_of, owner, where_or_reason
-from wattfold.coordinator.cli.shared import formatting as f
+from wattfold.coordinator.cli.jobs.lists.job_tables import (
+    done,
+    hidden,
+    name_of,
+    owner,
+    where_or_reason,
+)
+from wattfold.coordinator.cli.shared.texts import formatting as f
 from wattfold.coordinator.cli.site.node_columns import cap_uw
 from wattfold.coordinator.cli.site.power import excess, is_late, outside
 from wattfold.v1 import coordinator_pb2 as pb

@@ -11,11 +11,11 @@ from collections import deque
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from wattfold.coordinator.cli.jobs.job_marks import JobMarks
-from wattfold.coordinator.cli.jobs.job_tables import queue_table
-from wattfold.coordinator.cli.shared import formatting as f
-from wattfold.coordinator.cli.shared.power_bar import power_bar
-from wattfold.coordinator.cli.shared.tables import (
+from wattfold.coordinator.cli.jobs.lists.job_marks import JobMarks
+from wattfold.coordinator.cli.jobs.lists.job_tables import queue_table
+from wattfold.coordinator.cli.shared.texts import formatting as f
+from wattfold.coordinator.cli.shared.texts.power_bar import power_bar
+from wattfold.coordinator.cli.shared.texts.tables import (
     PlainTable,
     add_row,
     flexible,

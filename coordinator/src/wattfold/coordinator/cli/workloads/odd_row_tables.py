@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from wattfold.coordinator.cli.shared.tables import (
+from wattfold.coordinator.cli.shared.texts.tables import (
     PlainTable,
     add_row,
     flexible,

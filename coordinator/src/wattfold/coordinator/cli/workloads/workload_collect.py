@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import click
 
 from wattfold.contract.cpuset import CpuSet
+from wattfold.coordinator.cli.shared.connection.session import Session, session_command
 from wattfold.coordinator.cli.shared.errors import BadRequestError
-from wattfold.coordinator.cli.shared.session import Session, session_command
 from wattfold.coordinator.cli.workloads.workload_options import LOG_FILE, expected_failures
 from wattfold.v1 import coordinator_pb2 as pb
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from wattfold.coordinator.cli.shared.session import Session, session_command
+from wattfold.coordinator.cli.shared.connection.session import Session, session_command
 from wattfold.coordinator.cli.workloads.workload_options import (
     INTEGERS,
     LOG_FILE,

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from wattfold.coordinator.cli.shared import formatting
-from wattfold.coordinator.cli.shared.session import Session, session_command
-from wattfold.coordinator.cli.shared.tables import (
+from wattfold.coordinator.cli.shared.connection.session import Session, session_command
+from wattfold.coordinator.cli.shared.texts import formatting
+from wattfold.coordinator.cli.shared.texts.tables import (
     FieldTable,
     PlainTable,
     add_row,

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import click
 
+from wattfold.coordinator.cli.shared.connection.session import Session, session_command
 from wattfold.coordinator.cli.shared.errors import BadRequestError, NotFoundError
 from wattfold.coordinator.cli.shared.parsing import Parsed
-from wattfold.coordinator.cli.shared.session import Session, session_command
-from wattfold.coordinator.cli.shared.tables import add_row, flexible, left, plain_table
+from wattfold.coordinator.cli.shared.texts.tables import add_row, flexible, left, plain_table
 from wattfold.coordinator.cli.workloads.workload_options import expected_failures, warn
 from wattfold.simulator.workloads.archive import BASE_URL
 

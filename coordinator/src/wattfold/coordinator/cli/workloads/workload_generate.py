@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from wattfold.coordinator.cli.shared.connection.session import Session, session_command
 from wattfold.coordinator.cli.shared.errors import BadRequestError
-from wattfold.coordinator.cli.shared.session import Session, session_command
 from wattfold.coordinator.cli.workloads.workload_options import LOG_FILE, expected_failures
 from wattfold.simulator.choices import LublinKind
 

@@ -11,7 +11,6 @@ from wattfold.contract.ids import Epoch, JobId, NodeId
 from wattfold.coordinator.core.model.announced import BudgetAnnounced as BudgetAnnounced
 from wattfold.coordinator.core.model.announced import BudgetCancelled as BudgetCancelled
 from wattfold.coordinator.core.model.announced import BudgetsScheduled as BudgetsScheduled
-from wattfold.coordinator.core.model.conditions import UNCONDITIONAL, StartConditions
 from wattfold.coordinator.core.model.configuration import (
     NodeRegistered,
     NodeRetired,
@@ -19,10 +18,12 @@ from wattfold.coordinator.core.model.configuration import (
     QueuesConfigured,
 )
 from wattfold.coordinator.core.model.emergency import EmergencyBegun, EmergencyEnded
-from wattfold.coordinator.core.model.epoch_times import SeenCurve, SeenEpochs
 from wattfold.coordinator.core.model.job import Assignment, JobSpec, ResizeMode
-from wattfold.coordinator.core.model.job_array import ArraySubmitted as ArraySubmitted
-from wattfold.coordinator.core.model.modification import JobModified as JobModified
+from wattfold.coordinator.core.model.jobs.conditions import UNCONDITIONAL, StartConditions
+from wattfold.coordinator.core.model.jobs.epoch_times import SeenCurve, SeenEpochs
+from wattfold.coordinator.core.model.jobs.job_array import ArraySubmitted as ArraySubmitted
+from wattfold.coordinator.core.model.jobs.modification import JobModified as JobModified
+from wattfold.coordinator.core.model.jobs.speeds import SeenSpeed
 from wattfold.coordinator.core.model.node_order import NodeOrder as NodeOrder
 from wattfold.coordinator.core.model.node_order import NodeOrdered as NodeOrdered
 from wattfold.coordinator.core.model.plan import Plan, PlanningRound, Preemption, Refusal, Waiting
@@ -49,7 +50,6 @@ from wattfold.coordinator.core.model.reports import (
     TerminateFailed,
 )
 from wattfold.coordinator.core.model.reservation import Reservation
-from wattfold.coordinator.core.model.speeds import SeenSpeed
 from wattfold.coordinator.models.pass_model import PassProfile
 
 

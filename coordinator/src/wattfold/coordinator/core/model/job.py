@@ -8,14 +8,14 @@ from dataclasses import dataclass, field, replace
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import JobId, NodeId
 from wattfold.coordinator.core.model.amounts import Amounts
-from wattfold.coordinator.core.model.attempt import Attempt, Requeue
-from wattfold.coordinator.core.model.conditions import UNCONDITIONAL, StartConditions
-from wattfold.coordinator.core.model.core_sharing import CoreSharing
+from wattfold.coordinator.core.model.jobs.attempt import Attempt, Requeue
+from wattfold.coordinator.core.model.jobs.conditions import UNCONDITIONAL, StartConditions
+from wattfold.coordinator.core.model.jobs.core_sharing import CoreSharing
+from wattfold.coordinator.core.model.jobs.promise import Promise
+from wattfold.coordinator.core.model.jobs.rank import Rank
+from wattfold.coordinator.core.model.jobs.speeds import SeenSpeed
+from wattfold.coordinator.core.model.jobs.spread import Spread
 from wattfold.coordinator.core.model.levels import PLAIN, Levels
-from wattfold.coordinator.core.model.promise import Promise
-from wattfold.coordinator.core.model.rank import Rank
-from wattfold.coordinator.core.model.speeds import SeenSpeed
-from wattfold.coordinator.core.model.spread import Spread
 from wattfold.coordinator.models.forecast import NOTHING_KNOWN, Known
 from wattfold.coordinator.models.pass_model import SizeUnit
 

@@ -8,9 +8,9 @@ from typing import NamedTuple, Protocol
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import JobId, NodeId
 from wattfold.coordinator.core.model.job import Assignment, JobSpec, Share
+from wattfold.coordinator.core.model.jobs.place import Place
+from wattfold.coordinator.core.model.jobs.promise import Promise
 from wattfold.coordinator.core.model.node import NodeSpec
-from wattfold.coordinator.core.model.place import Place
-from wattfold.coordinator.core.model.promise import Promise
 from wattfold.coordinator.core.model.queue import NO_WAITS, Queue, Waits
 from wattfold.coordinator.core.model.reservation import Reservation
 from wattfold.coordinator.models.pass_model import PassProfile

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import JobId, NodeId, ZoneName
-from wattfold.coordinator.core.model.attempt import Saving
+from wattfold.coordinator.core.model.jobs.attempt import Saving
 from wattfold.coordinator.core.model.node import NodeSpec
 
 

@@ -16,8 +16,8 @@ from dataclasses import replace
 
 from wattfold.coordinator.core.model import events as ev
 from wattfold.coordinator.core.model.job import Job, JobState
-from wattfold.coordinator.core.model.job_array import JobArray
-from wattfold.coordinator.core.rules import start_conditions
+from wattfold.coordinator.core.model.jobs.job_array import JobArray
+from wattfold.coordinator.core.rules.jobs import start_conditions
 from wattfold.coordinator.core.state.state import Gap, State
 
 SLACK_NS = 1_000_000_000

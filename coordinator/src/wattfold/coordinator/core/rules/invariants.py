@@ -8,13 +8,14 @@ from collections.abc import Collection, Iterable, Iterator
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import JobId, NodeId, array_of
 from wattfold.coordinator.core.model.job import PLACED_STATES, Assignment, Job, JobState, SizeUnit
-from wattfold.coordinator.core.model.job_array import JobArray
-from wattfold.coordinator.core.model.job_units import misshapen
+from wattfold.coordinator.core.model.jobs.job_array import JobArray
+from wattfold.coordinator.core.model.jobs.job_units import misshapen
 from wattfold.coordinator.core.model.node import FORGOTTEN, Duty, Node
 from wattfold.coordinator.core.model.node_power import SWITCHING
 from wattfold.coordinator.core.power.charge import given_back_uw
-from wattfold.coordinator.core.rules import leave, unaccounted_power
-from wattfold.coordinator.core.rules.adoption import UNSTARTED
+from wattfold.coordinator.core.rules.jobs.adoption import UNSTARTED
+from wattfold.coordinator.core.rules.nodes import leave
+from wattfold.coordinator.core.rules.power import unaccounted_power
 from wattfold.coordinator.core.state.blocked import alive_among
 from wattfold.coordinator.core.state.index import unsettled
 from wattfold.coordinator.core.state.state import InvariantError, State

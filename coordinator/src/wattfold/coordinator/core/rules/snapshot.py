@@ -14,17 +14,19 @@ from wattfold.coordinator.core.model.job import (
     Share,
     SizeUnit,
 )
+from wattfold.coordinator.core.model.jobs.resize_cost import expected_ns, learnt_ns
+from wattfold.coordinator.core.model.jobs.speeds import NOT_MEASURED, measured_serial_ppm
 from wattfold.coordinator.core.model.node import Duty, Node, NodeSpec, NodeState
 from wattfold.coordinator.core.model.plan import NOBODY, BudgetAhead, JobView, NodeView, Snapshot
 from wattfold.coordinator.core.model.queue import NO_WAITS
-from wattfold.coordinator.core.model.resize_cost import expected_ns, learnt_ns
-from wattfold.coordinator.core.model.speeds import NOT_MEASURED, measured_serial_ppm
 from wattfold.coordinator.core.power.charge import node_fixed_uw
-from wattfold.coordinator.core.rules import budget_events, preemption, run_time_predictions, sleep
-from wattfold.coordinator.core.rules.leave import jobs_there, reserve_uw
-from wattfold.coordinator.core.rules.restart_target import firm, immovable, kept_uw
-from wattfold.coordinator.core.rules.training_events import training_of
-from wattfold.coordinator.core.rules.unaccounted_power import counted_uw
+from wattfold.coordinator.core.rules.jobs import preemption, run_time_predictions
+from wattfold.coordinator.core.rules.jobs.restart_target import firm, immovable, kept_uw
+from wattfold.coordinator.core.rules.jobs.training_events import training_of
+from wattfold.coordinator.core.rules.nodes import sleep
+from wattfold.coordinator.core.rules.nodes.leave import jobs_there, reserve_uw
+from wattfold.coordinator.core.rules.power import budget_events
+from wattfold.coordinator.core.rules.power.unaccounted_power import counted_uw
 from wattfold.coordinator.core.state.blocked import blocked_amounts
 from wattfold.coordinator.core.state.state import State
 

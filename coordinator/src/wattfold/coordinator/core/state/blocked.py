@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 from wattfold.contract.ids import NodeId
 from wattfold.coordinator.core.model.job import Job, JobState, Share
+from wattfold.coordinator.core.model.jobs.rank import Rank
 from wattfold.coordinator.core.model.node import Node, NodeSpec
-from wattfold.coordinator.core.model.rank import Rank
 from wattfold.coordinator.core.state.state import State
 
 

@@ -16,8 +16,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from wattfold.contract.ids import JobId, NodeId, array_of
-from wattfold.coordinator.core.model.conditions import DependencyState
 from wattfold.coordinator.core.model.job import PLACED_STATES, Job, JobState
+from wattfold.coordinator.core.model.jobs.conditions import DependencyState
 from wattfold.coordinator.core.model.node import Duty, Node
 from wattfold.coordinator.core.model.node_power import SWITCHING
 

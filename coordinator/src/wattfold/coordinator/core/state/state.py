@@ -8,16 +8,16 @@ from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import Epoch, JobId, NodeId
 from wattfold.coordinator.core.model.announced import Announced
 from wattfold.coordinator.core.model.emergency import Emergency
-from wattfold.coordinator.core.model.epoch_times import AppEpochs
 from wattfold.coordinator.core.model.events import ProfileStored, ProgramCertified
 from wattfold.coordinator.core.model.job import Job
-from wattfold.coordinator.core.model.job_array import JobArray
+from wattfold.coordinator.core.model.jobs.epoch_times import AppEpochs
+from wattfold.coordinator.core.model.jobs.job_array import JobArray
+from wattfold.coordinator.core.model.jobs.resize_cost import ResizeCost
 from wattfold.coordinator.core.model.node import GIVEN_BACK, Node
 from wattfold.coordinator.core.model.node_power import SleepSettings
 from wattfold.coordinator.core.model.plan import PlanningRound
 from wattfold.coordinator.core.model.queue import Queue
 from wattfold.coordinator.core.model.reservation import Reservation
-from wattfold.coordinator.core.model.resize_cost import ResizeCost
 from wattfold.coordinator.core.power.cap_sums import CapSums
 from wattfold.coordinator.core.power.charge import fixed_uw, given_back_uw
 from wattfold.coordinator.core.power.ledger import PowerLedger

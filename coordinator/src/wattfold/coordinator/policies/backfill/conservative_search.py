@@ -18,8 +18,8 @@ import numpy as np
 
 from wattfold.contract.ids import NodeId
 from wattfold.coordinator.core.model.job import Share, SizeUnit
+from wattfold.coordinator.core.model.jobs.promise import Promise
 from wattfold.coordinator.core.model.plan import NodeView
-from wattfold.coordinator.core.model.promise import Promise
 from wattfold.coordinator.core.model.reservation import ENDLESS_NS
 from wattfold.coordinator.policies.backfill.easy_search import Candidate, EasySearch, Shape
 from wattfold.coordinator.policies.backfill.promises import Keeper, TimedRequest, expected_end_ns

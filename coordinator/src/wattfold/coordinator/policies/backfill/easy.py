@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, cast
 
-from wattfold.coordinator.core.model.job_units import count_text
+from wattfold.coordinator.core.model.jobs.job_units import count_text
 from wattfold.coordinator.core.power.charge import held_uw, node_uw
 from wattfold.coordinator.models.pass_model import SizeUnit
 from wattfold.coordinator.policies.backfill.counts import AT_ONCE, EasyQueue, Passes

@@ -25,11 +25,11 @@ from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import NodeId
 from wattfold.coordinator.core.model.amounts import Amounts
 from wattfold.coordinator.core.model.job import Share, SizeUnit
-from wattfold.coordinator.core.model.job_units import least_uw, size_text, units_within
+from wattfold.coordinator.core.model.jobs.job_units import least_uw, size_text, units_within
+from wattfold.coordinator.core.model.jobs.spread import Spread
 from wattfold.coordinator.core.model.levels import Levels
 from wattfold.coordinator.core.model.plan import JobView, NodeView
 from wattfold.coordinator.core.model.reservation import Windows
-from wattfold.coordinator.core.model.spread import Spread
 from wattfold.coordinator.core.power.charge import cores_uw
 from wattfold.coordinator.policies.port import Decision, NamedJobs, Reason, Site
 from wattfold.coordinator.policies.resources.estimates import duration_ns

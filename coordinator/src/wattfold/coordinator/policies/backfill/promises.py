@@ -24,7 +24,7 @@ from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
-from wattfold.coordinator.core.model.promise import Promise
+from wattfold.coordinator.core.model.jobs.promise import Promise
 from wattfold.coordinator.policies.backfill.reservations import ConservativeQueue, FreeUnitProfile
 
 LAG_NS = 30_000_000_000

@@ -16,9 +16,9 @@ import numpy as np
 import numpy.typing as npt
 
 from wattfold.contract.ids import NodeId
+from wattfold.coordinator.core.model.jobs.spread import Spread
 from wattfold.coordinator.core.model.plan import NodeView
 from wattfold.coordinator.core.model.reservation import ENDLESS_NS, Closed
-from wattfold.coordinator.core.model.spread import Spread
 from wattfold.coordinator.policies.backfill.promises import Hold, Space, TimedRequest
 from wattfold.coordinator.policies.placement.choice import Chooser
 from wattfold.coordinator.policies.placement.unit_places import Chosen, Fit, chosen, in_turn

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from wattfold.contract.units import NS_PER_S
 from wattfold.coordinator.core.model.job import Assignment
-from wattfold.coordinator.core.model.job_units import size_text
+from wattfold.coordinator.core.model.jobs.job_units import size_text
 from wattfold.coordinator.core.model.plan import JobView, Plan, Policy, Snapshot, Waiting
 from wattfold.coordinator.policies.resources.estimates import duration_ns
 from wattfold.coordinator.policies.resources.requests import yielding

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from wattfold.contract.ids import NodeId
 from wattfold.coordinator.core.model.job import Assignment, Share, SizeUnit
-from wattfold.coordinator.core.model.job_units import counted
+from wattfold.coordinator.core.model.jobs.job_units import counted
 from wattfold.coordinator.core.model.levels import PLAIN, Levels
 from wattfold.coordinator.core.model.plan import JobView
 from wattfold.coordinator.policies.driver.relocation import places

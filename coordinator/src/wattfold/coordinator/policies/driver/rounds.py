@@ -20,7 +20,7 @@ from dataclasses import replace
 from wattfold.contract.ids import JobId, NodeId
 from wattfold.contract.units import NS_PER_S
 from wattfold.coordinator.core.model.job import Assignment, JobKind, JobSpec, ResizeMode, SizeUnit
-from wattfold.coordinator.core.model.job_units import size_text
+from wattfold.coordinator.core.model.jobs.job_units import size_text
 from wattfold.coordinator.core.model.node import NodeKind
 from wattfold.coordinator.core.model.plan import (
     NOBODY,

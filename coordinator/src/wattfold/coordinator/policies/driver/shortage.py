@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from wattfold.contract.ids import JobId
 from wattfold.contract.units import NS_PER_S
 from wattfold.coordinator.core.model.job import Share, SizeUnit
-from wattfold.coordinator.core.model.job_units import size_text
+from wattfold.coordinator.core.model.jobs.job_units import size_text
+from wattfold.coordinator.core.model.jobs.spread import Spread
 from wattfold.coordinator.core.model.plan import JobView, Policy, Snapshot
-from wattfold.coordinator.core.model.spread import Spread
 from wattfold.coordinator.policies.backfill.easy_search import size_of
 from wattfold.coordinator.policies.driver.rounds import site_of
 from wattfold.coordinator.policies.resources.room import Room, takes_whole_nodes

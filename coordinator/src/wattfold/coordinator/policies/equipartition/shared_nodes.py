@@ -9,7 +9,7 @@ from typing import cast
 
 from wattfold.contract.ids import NodeId
 from wattfold.coordinator.core.model.job import Share
-from wattfold.coordinator.core.model.job_units import count_text, size_text
+from wattfold.coordinator.core.model.jobs.job_units import count_text, size_text
 from wattfold.coordinator.core.model.levels import PLAIN
 from wattfold.coordinator.core.model.node import NodeKind
 from wattfold.coordinator.core.power.charge import gpus_uw, kind_gpus_uw, node_uw, share_uw

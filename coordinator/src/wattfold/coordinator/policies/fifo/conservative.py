@@ -20,9 +20,9 @@ from typing import Any, cast
 
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import NodeId
-from wattfold.coordinator.core.model.job_units import count_text
+from wattfold.coordinator.core.model.jobs.job_units import count_text
+from wattfold.coordinator.core.model.jobs.promise import KEPT, Promise
 from wattfold.coordinator.core.model.plan import NodeView, Plan, Policy, Snapshot
-from wattfold.coordinator.core.model.promise import KEPT, Promise
 from wattfold.coordinator.core.power.charge import node_uw
 from wattfold.coordinator.models.pass_model import SizeUnit
 from wattfold.coordinator.policies.backfill.conservative_search import (

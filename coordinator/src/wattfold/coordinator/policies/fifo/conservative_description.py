@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from wattfold.coordinator.core.model.jobs.promise import KEPT
 from wattfold.coordinator.core.model.plan import Policy
-from wattfold.coordinator.core.model.promise import KEPT
 from wattfold.coordinator.policies.description import (
     Description,
     PolicySetting,

@@ -16,8 +16,8 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 
 from wattfold.contract.ids import NodeId
+from wattfold.coordinator.core.model.jobs.spread import Spread
 from wattfold.coordinator.core.model.node import NodeKind
-from wattfold.coordinator.core.model.spread import Spread
 from wattfold.coordinator.models.pass_model import SizeUnit
 from wattfold.coordinator.policies.parm.options import Charge
 from wattfold.coordinator.policies.port import Site, SizeRequest

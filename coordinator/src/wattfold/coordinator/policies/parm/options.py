@@ -23,8 +23,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wattfold.contract.units import uw_from_w, w_from_uw
+from wattfold.coordinator.core.model.jobs.spread import Spread
 from wattfold.coordinator.core.model.node import NodeKind
-from wattfold.coordinator.core.model.spread import Spread
 from wattfold.coordinator.core.power.charge import (
     CAP_STEP_UW,
     held_uw,

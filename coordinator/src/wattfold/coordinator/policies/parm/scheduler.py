@@ -34,7 +34,7 @@ from typing import cast
 import numpy as np
 
 from wattfold.contract.ids import NodeId
-from wattfold.coordinator.core.model.job_units import count_text
+from wattfold.coordinator.core.model.jobs.job_units import count_text
 from wattfold.coordinator.models.dram_model import DramModel
 from wattfold.coordinator.models.pass_model import PassProfile, SizeUnit
 from wattfold.coordinator.policies.driver.held_counts import HeldCounts, earliest_ns, is_counted

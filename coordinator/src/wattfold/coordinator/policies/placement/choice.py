@@ -13,7 +13,7 @@ from collections.abc import Collection, Sequence
 import numpy as np
 
 from wattfold.contract.ids import NodeId
-from wattfold.coordinator.core.model.place import Place
+from wattfold.coordinator.core.model.jobs.place import Place
 from wattfold.coordinator.core.model.plan import NodeView
 from wattfold.coordinator.policies.placement.selector import Strategy
 from wattfold.coordinator.policies.placement.strategies import node_selector

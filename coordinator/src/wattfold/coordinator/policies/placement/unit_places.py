@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from wattfold.coordinator.core.model.spread import Spread
+from wattfold.coordinator.core.model.jobs.spread import Spread
 
 
 class Fit(NamedTuple):

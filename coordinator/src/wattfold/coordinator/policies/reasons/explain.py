@@ -13,7 +13,7 @@ from wattfold.contract.ids import JobId
 from wattfold.contract.units import span_text
 from wattfold.coordinator.core.model.amounts import gpus_text, memory_text
 from wattfold.coordinator.core.model.job import Assignment, JobKind, SizeUnit
-from wattfold.coordinator.core.model.job_units import count_text, size_text
+from wattfold.coordinator.core.model.jobs.job_units import count_text, size_text
 from wattfold.coordinator.core.model.levels import Levels
 from wattfold.coordinator.core.model.node import NodeKind
 from wattfold.coordinator.core.model.plan import NOBODY, JobView, Policy, Snapshot

@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from wattfold.contract.ids import JobId, NodeId
 from wattfold.coordinator.core.model.job import JobSpec, ResizeMode, SizeUnit
-from wattfold.coordinator.core.model.job_units import size_text
+from wattfold.coordinator.core.model.jobs.job_units import size_text
 from wattfold.coordinator.core.model.plan import JobView, Plan, Snapshot, Waiting
 from wattfold.coordinator.core.model.reservation import Windows
 from wattfold.coordinator.policies.resources.room import Room, largest_size, takes_whole_nodes

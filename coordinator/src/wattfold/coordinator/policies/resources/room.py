@@ -18,7 +18,7 @@ from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import JobId, NodeId
 from wattfold.coordinator.core.model.amounts import Amounts
 from wattfold.coordinator.core.model.job import Assignment, JobSpec, Share, SizeUnit
-from wattfold.coordinator.core.model.job_units import units_over, units_within
+from wattfold.coordinator.core.model.jobs.job_units import units_over, units_within
 from wattfold.coordinator.core.model.levels import PLAIN, Levels
 from wattfold.coordinator.core.model.node import NodeKind, NodeSpec
 from wattfold.coordinator.core.model.plan import JobView, NodeView, Plan, Snapshot, Waiting

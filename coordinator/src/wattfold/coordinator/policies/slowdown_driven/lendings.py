@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from wattfold.contract.ids import JobId, NodeId
 from wattfold.contract.units import span_text
 from wattfold.coordinator.core.model.job import SizeUnit
-from wattfold.coordinator.core.model.job_units import count_text
+from wattfold.coordinator.core.model.jobs.job_units import count_text
 from wattfold.coordinator.core.model.plan import JobView, Snapshot
 from wattfold.coordinator.models.amdahl import half_speed
 from wattfold.coordinator.policies.driver.rounds import site_of

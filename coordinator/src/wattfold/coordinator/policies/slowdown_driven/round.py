@@ -13,7 +13,7 @@ from dataclasses import replace
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import NodeId
 from wattfold.coordinator.core.model.job import Assignment, Share, SizeUnit
-from wattfold.coordinator.core.model.job_units import counted, size_text
+from wattfold.coordinator.core.model.jobs.job_units import counted, size_text
 from wattfold.coordinator.core.model.plan import JobView
 from wattfold.coordinator.core.power.charge import kind_gpus_uw, share_uw
 from wattfold.coordinator.models.amdahl import WHOLE_PPM

@@ -12,7 +12,7 @@ from wattfold.coordinator.models.energy_price import EnergyPrice, parse_table
 from wattfold.coordinator.policies import registry
 from wattfold.coordinator.policies.description import Value
 from wattfold.simulator.engine.budget import BudgetSchedule
-from wattfold.simulator.engine.node_machine import NodeMachine
+from wattfold.simulator.engine.machines.node_machine import NodeMachine
 from wattfold.simulator.papers.andreas.case import CAPS, TrainingCase
 from wattfold.simulator.papers.andreas.prices import (
     BESIDE_EUR_PER_MWH,

@@ -26,11 +26,11 @@ from wattfold.coordinator.models.training_cost import Tariff
 from wattfold.coordinator.policies import registry
 from wattfold.simulator.engine.budget import BudgetSchedule
 from wattfold.simulator.engine.engine import PoolSimulation
-from wattfold.simulator.engine.named_scheduler import NamedPolicyScheduler
-from wattfold.simulator.engine.node_machine import GpuWatts, NodeClass, NodeMachine
+from wattfold.simulator.engine.machines.node_machine import GpuWatts, NodeClass, NodeMachine
 from wattfold.simulator.engine.prices import Prices
-from wattfold.simulator.engine.progress import PreemptionRule
-from wattfold.simulator.engine.training_table import training_table
+from wattfold.simulator.engine.running_jobs.progress import PreemptionRule
+from wattfold.simulator.engine.schedulers.named_scheduler import NamedPolicyScheduler
+from wattfold.simulator.engine.trainings.training_table import training_table
 from wattfold.simulator.papers.andreas.measured import (
     CONV,
     EFFICIENT,

@@ -21,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 
 from wattfold.coordinator.models.training import EpochTime
-from wattfold.simulator.engine.node_machine import GpuWatts, NodeClass, NodeMachine
+from wattfold.simulator.engine.machines.node_machine import GpuWatts, NodeClass, NodeMachine
 from wattfold.simulator.engine.prices import LATE_EUR_H
 from wattfold.simulator.papers.andreas import measured
 from wattfold.simulator.papers.andreas.profiles import EPOCHS, PROFILES, T4, V100

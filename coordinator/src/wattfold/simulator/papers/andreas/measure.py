@@ -14,11 +14,11 @@ from wattfold.coordinator.solvers.training.instances import Mix, drawn
 from wattfold.coordinator.solvers.training.planner import TrainingEffort, planned
 from wattfold.coordinator.solvers.training.problem import TrainingProblem
 from wattfold.simulator.engine.engine import PoolSimulation
-from wattfold.simulator.engine.named_scheduler import NamedPolicyScheduler
 from wattfold.simulator.engine.prices import Prices
-from wattfold.simulator.engine.progress import PreemptionRule
 from wattfold.simulator.engine.record import RunRecord
-from wattfold.simulator.engine.training_table import training_table
+from wattfold.simulator.engine.running_jobs.progress import PreemptionRule
+from wattfold.simulator.engine.schedulers.named_scheduler import NamedPolicyScheduler
+from wattfold.simulator.engine.trainings.training_table import training_table
 from wattfold.simulator.papers.andreas.case import GapCase, TrainingCase
 from wattfold.simulator.papers.andreas.choices import (
     budget_of,

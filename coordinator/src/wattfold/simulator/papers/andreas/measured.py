@@ -15,7 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from wattfold.coordinator.models.training import EpochTime
-from wattfold.simulator.engine.node_machine import GpuWatts
+from wattfold.simulator.engine.machines.node_machine import GpuWatts
 from wattfold.simulator.papers.andreas.profiles import T4, V100
 
 HOST_W = {V100: 360.0, T4: 330.0}

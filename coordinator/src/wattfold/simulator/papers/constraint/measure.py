@@ -13,11 +13,11 @@ from wattfold.coordinator.policies import registry
 from wattfold.coordinator.policies.description import Value
 from wattfold.simulator.engine.budget import BudgetSchedule
 from wattfold.simulator.engine.engine import simulate
-from wattfold.simulator.engine.jobs import JobTable, UnitColumns, job_table
-from wattfold.simulator.engine.named_scheduler import NamedPolicyScheduler
-from wattfold.simulator.engine.node_machine import NodeMachine
-from wattfold.simulator.engine.nodes_file import node_classes
+from wattfold.simulator.engine.machines.node_machine import NodeMachine
+from wattfold.simulator.engine.machines.nodes_file import node_classes
 from wattfold.simulator.engine.record import RunRecord
+from wattfold.simulator.engine.running_jobs.jobs import JobTable, UnitColumns, job_table
+from wattfold.simulator.engine.schedulers.named_scheduler import NamedPolicyScheduler
 from wattfold.simulator.papers.constraint.case import (
     BUDGET,
     NODES,

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from wattfold.simulator.engine.jobs import JobTable, job_table
+from wattfold.simulator.engine.running_jobs.jobs import JobTable, job_table
 from wattfold.simulator.papers.parm.case import LARGE_SETS, ParmCase
 from wattfold.simulator.papers.parm.settings import (
     CLUSTER_JOBS,

@@ -10,10 +10,10 @@ from wattfold.coordinator.policies.parm.settings import ParmSettings, ParmVersio
 from wattfold.coordinator.policies.port import Scheduler
 from wattfold.simulator.engine.budget import BudgetSchedule
 from wattfold.simulator.engine.engine import simulate
-from wattfold.simulator.engine.jobs import JobTable
-from wattfold.simulator.engine.machine import Machine
-from wattfold.simulator.engine.pool_parm import pool_parm, resize_price
+from wattfold.simulator.engine.machines.machine import Machine
 from wattfold.simulator.engine.record import RunRecord
+from wattfold.simulator.engine.running_jobs.jobs import JobTable
+from wattfold.simulator.engine.schedulers.pool_parm import pool_parm, resize_price
 from wattfold.simulator.papers.parm.case import BASELINE_MIN, PRICED, ParmCase
 from wattfold.simulator.papers.parm.jobs import jobs_of
 from wattfold.simulator.papers.parm.settings import (

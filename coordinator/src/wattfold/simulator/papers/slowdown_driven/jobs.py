@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from wattfold.simulator.engine.jobs import JobTable, job_table
+from wattfold.simulator.engine.running_jobs.jobs import JobTable, job_table
 from wattfold.simulator.papers.slowdown_driven.case import (
     SOURCES,
     SlowdownCase,

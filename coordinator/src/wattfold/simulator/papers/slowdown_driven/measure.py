@@ -19,10 +19,10 @@ from wattfold.coordinator.policies.slowdown_driven.pool import SlowdownScheduler
 from wattfold.coordinator.policies.slowdown_driven.rules import NodeSharing, SharingRules
 from wattfold.simulator.engine.budget import BudgetSchedule
 from wattfold.simulator.engine.engine import simulate
-from wattfold.simulator.engine.machine import Machine
-from wattfold.simulator.engine.node_machine import NodeClass, NodeMachine
+from wattfold.simulator.engine.machines.machine import Machine
+from wattfold.simulator.engine.machines.node_machine import NodeClass, NodeMachine
 from wattfold.simulator.engine.record import RunRecord
-from wattfold.simulator.engine.run_times import RunTimeModel
+from wattfold.simulator.engine.running_jobs.run_times import RunTimeModel
 from wattfold.simulator.papers.slowdown_driven.case import (
     DYNAMIC,
     IDEAL,

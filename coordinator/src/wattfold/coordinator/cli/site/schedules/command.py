@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 import click
 
 from wattfold.contract.ids import valid_name
-from wattfold.coordinator.cli.shared import formatting as f
+from wattfold.coordinator.cli.shared.connection.session import Session, session_command
 from wattfold.coordinator.cli.shared.errors import BadRequestError, CliError
 from wattfold.coordinator.cli.shared.exit_codes import ExitCode
 from wattfold.coordinator.cli.shared.parsed import Parsed
 from wattfold.coordinator.cli.shared.parsing import POWER_UW
-from wattfold.coordinator.cli.shared.session import Session, session_command
+from wattfold.coordinator.cli.shared.texts import formatting as f
 from wattfold.coordinator.cli.site.schedules.calendar_rules import read_calendar
 from wattfold.coordinator.cli.site.schedules.series import Above, parse_above, read_series
 from wattfold.coordinator.cli.site.schedules.steps import Course, Step, course
@@ -196,7 +196,7 @@ def _print_notes(seen: Course, power: pb.Power) -> None:
 def _document(
     name: str, seen: Course, answer: pb.ScheduleBudgetsResponse, power: pb.Power, preview: bool
 ) -> dict[str, object]:
-    from wattfold.coordinator.cli.shared.message_json import as_dict
+    from wattfold.coordinator.cli.shared.texts.message_json import as_dict
 
     return {
         "name": name,

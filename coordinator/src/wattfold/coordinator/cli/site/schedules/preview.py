@@ -12,8 +12,8 @@ from typing import NamedTuple
 from rich.text import Text
 
 from wattfold.contract.local_time import moment
-from wattfold.coordinator.cli.shared import formatting as f
-from wattfold.coordinator.cli.shared.tables import (
+from wattfold.coordinator.cli.shared.texts import formatting as f
+from wattfold.coordinator.cli.shared.texts.tables import (
     PlainTable,
     add_row,
     flexible,

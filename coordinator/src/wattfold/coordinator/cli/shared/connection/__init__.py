@@ -1,0 +1,1 @@
+"""The connection of a command to the coordinator."""

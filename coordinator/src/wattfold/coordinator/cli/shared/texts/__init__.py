@@ -1,0 +1,1 @@
+"""Tables, columns, numbers and JSON documents that commands print."""

@@ -1,0 +1,1 @@
+"""`wattfold reproduce`: the evaluations of the papers."""

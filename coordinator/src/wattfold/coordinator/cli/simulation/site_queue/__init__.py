@@ -1,0 +1,1 @@
+"""Simulations of the current queue of a site."""

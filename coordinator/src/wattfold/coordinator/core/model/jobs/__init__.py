@@ -1,0 +1,1 @@
+"""The values of which a job consists."""

@@ -1,0 +1,1 @@
+"""Job arrays: which tasks are jobs, and their counts."""

@@ -1,0 +1,1 @@
+"""What happens to jobs: their events, attempts, ends and processes."""

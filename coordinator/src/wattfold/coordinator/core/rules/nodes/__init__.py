@@ -1,0 +1,1 @@
+"""What happens to nodes: reports, orders, leases, sleep and reservations."""

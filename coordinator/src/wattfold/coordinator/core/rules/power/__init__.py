@@ -1,0 +1,1 @@
+"""What keeps the budget: caps, budgets, emergencies and admission of nodes."""

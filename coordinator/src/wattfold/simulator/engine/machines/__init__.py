@@ -1,0 +1,1 @@
+"""Machines of a simulation: their nodes, and what is free on them."""

@@ -1,0 +1,1 @@
+"""Jobs of a simulation, and how they progress."""

@@ -1,0 +1,1 @@
+"""Schedulers between the engine and the policies."""

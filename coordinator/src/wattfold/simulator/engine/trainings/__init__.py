@@ -1,0 +1,1 @@
+"""Training jobs of a simulation."""
