@@ -156,7 +156,10 @@ class Mates:
         found: list[tuple[tuple[float, int], int, NodeId, NodePick]] = []
         room, guest = self._resources.room, search.guest
         limits = replace(self._terms.limits, most_slowdown=INFINITE)
-        for position, node_id in enumerate(room.specs):
+        for position, (node_id, spec) in enumerate(room.specs.items()):
+            if len(spec.cpus) < guest.cores:
+                # The job could never get the cores that it requests.
+                continue
             lenders = self._on_node.get(node_id, {})
             free = len(room.free[node_id])
             if not lenders and free < guest.least:
