@@ -19,7 +19,7 @@ from wattfold.coordinator.core.model.job import Job, JobKind, JobSpec, JobState
 from wattfold.coordinator.core.model.jobs.conditions import Dependency, StartConditions
 from wattfold.coordinator.core.model.jobs.job_array import JobArray
 from wattfold.coordinator.core.rules.invariants import check_derived
-from wattfold.coordinator.core.rules.job_arrays.arrays import array_counts, arrays
+from wattfold.coordinator.core.rules.job_arrays import array_counts, arrays
 from wattfold.coordinator.core.rules.jobs.adoption import UNSTARTED
 
 RIGID = job_spec(1, 1, kind=JobKind.RIGID)

@@ -27,8 +27,8 @@ from wattfold.simulator.engine.budget import BudgetSchedule, BudgetStep
 from wattfold.simulator.engine.engine import PoolSimulation, SimulationError
 from wattfold.simulator.engine.prices import Prices
 from wattfold.simulator.engine.record import RunRecord
+from wattfold.simulator.engine.running_jobs import progress
 from wattfold.simulator.engine.running_jobs.jobs import JobTable
-from wattfold.simulator.engine.running_jobs.running import progress
 from wattfold.simulator.engine.schedulers.named_scheduler import NamedPolicyScheduler
 from wattfold.simulator.engine.trainings.training_table import training_table
 from wattfold.simulator.results.metrics import metrics_of
