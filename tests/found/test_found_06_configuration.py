@@ -80,7 +80,8 @@ class Site:
         self.may_read = threading.Event()
         self.may_read.set()
         config = load(self.path, {})
-        self.reloader = Reloader(config, self._read, cast(Membership, self.members), Planning())
+        members = cast(Membership, self.members)
+        self.reloader = Reloader(config, self._read, members, Planning(), lambda _: None)
 
     def _read(self) -> Config:
         self.readers.append(threading.get_ident())

@@ -16,6 +16,7 @@ from wattfold.coordinator.adapters.config.values import ConfigError
 from wattfold.coordinator.adapters.reloading import Reloaded, Reloader
 from wattfold.coordinator.core.model.plan import Policy
 from wattfold.coordinator.core.model.queue import Queue
+from wattfold.coordinator.models.energy_price import EnergyPrice
 from wattfold.coordinator.policies.training.policy import TrainingPolicy
 
 
@@ -49,7 +50,9 @@ class Site:
         self.write(policy="andreas")
         config = self._read()
         self.planning = Planning(config.policy)
-        self._reloader = Reloader(config, self._read, cast(Membership, Members()), self.planning)
+        self.used: list[EnergyPrice | None] = []
+        members = cast(Membership, Members())
+        self._reloader = Reloader(config, self._read, members, self.planning, self.used.append)
 
     def price(self, eur: float) -> None:
         self.prices.write_text(f"2024-05-01T00:00Z,{eur}\n")
@@ -129,3 +132,11 @@ def test_a_configuration_that_is_wrong_is_one_at_the_start_too(site: Site) -> No
     site.write(policy="andreas", more="nonsense = 1")
     with pytest.raises(ConfigError):
         load(site.file, {})
+
+
+def test_prices_for_later_submissions_are_taken_over(site: Site) -> None:
+    site.write(policy="fifo", more=f'energy_price = "{site.prices}"')
+    assert site.reload().changed == ("policy", "energy_price")
+    site.price(40.0)
+    assert site.reload().changed == ("energy_price",)
+    assert [price and price.at(0.0) for price in site.used] == [0.09, 0.04]

@@ -151,6 +151,12 @@ def test_the_machine_is_the_one_of_the_log(tmp_path: Path, header: list[str], no
         ("--model lublin --nodes 8 --plot /nowhere/a.png", "no such folder: /nowhere"),
         ("--model lublin --nodes 8 --budget 100W", "leaves no power for jobs"),
         ("--log /nowhere/a.swf", "/nowhere/a.swf: cannot be read"),
+        ("--model lublin --nodes 8 --price-hold 6h", "--price-hold needs prices that change"),
+        (
+            "--model lublin --nodes 8 --price-hold 6h --energy-price 0.2",
+            "--price-hold needs prices that change",
+        ),
+        ("--model lublin --nodes 8 --energy-price 0.2", "needs --training FILE or --price-hold"),
     ],
 )
 def test_what_is_wrong_is_said_in_one_line(words: str, message: str) -> None:
@@ -160,6 +166,19 @@ def test_what_is_wrong_is_said_in_one_line(words: str, message: str) -> None:
     assert result.stderr.startswith("wattfold: ")
     assert result.stderr.count("\n") == 1
     assert result.stdout == ""
+
+
+def test_each_policy_runs_without_and_with_holds() -> None:
+    words = "--model lublin --jobs 60 --gamma 0.5 --nodes 32 --policies easy,fcfs --price-hold 6h"
+    prices = "0:00 0.10, 7:00 0.30, 20:00 0.10"
+    result = wattfold("--json", "compare", *words.split(), "--energy-price", prices)
+    answer = json.loads(result.stdout)
+    names = [run["policy"] for run in answer["runs"]]
+    assert names == ["easy", "easy+held", "fcfs", "fcfs+held"], result.stderr
+    paid = {run["policy"]: run["paid_eur"] for run in answer["runs"]}
+    assert 0 < paid["easy+held"] < paid["easy"]
+    waits = {run["policy"]: run["wait_s_mean"] for run in answer["runs"]}
+    assert waits["easy"] < waits["easy+held"] < waits["easy"] + 6 * 3600
 
 
 # ---- machines of several classes ---------------------------------------------------------------

@@ -109,3 +109,62 @@ def test_a_node_costs_its_host_its_gpus_and_the_idle_ones_with_pue() -> None:
     assert cost == pytest.approx([0.172 * 1.33])
     assert TABLE.plus(0.05).at(0) == pytest.approx(0.15)
     assert TABLE.mean(6 * H, 8 * H) == pytest.approx(0.2)
+
+
+# ---- the cheapest begin -------------------------------------------------------------------------
+
+
+def test_a_run_waits_for_the_cheapest_time() -> None:
+    assert TABLE.cheapest_begin_s(20 * H, 30 * H, H) == 22.5 * H
+    # It ends before the price rises at 7:00.
+    assert TABLE.cheapest_begin_s(20 * H, 30 * H, 8.5 * H) == 22.5 * H
+    # 4 of 10 hours are expensive, whenever it begins before midnight: the earliest time counts.
+    assert TABLE.cheapest_begin_s(23 * H, 24 * H, H) == 23 * H
+
+
+def test_a_small_saving_is_not_worth_a_wait() -> None:
+    series = EnergyPrice((0.0, H), (0.100, 0.096))
+    assert series.cheapest_begin_s(0.0, H, 600.0) == 0.0
+    assert EnergyPrice((0.0, H), (0.100, 0.094)).cheapest_begin_s(0.0, H, 600.0) == H
+    assert EnergyPrice.constant(0.3).cheapest_begin_s(5.0, 1e6, 600.0) == 5.0
+
+
+def test_no_run_is_planned_beyond_the_last_known_price() -> None:
+    series = EnergyPrice((0.0, H, 2 * H), (0.3, 0.2, 0.1))
+    assert series.known_until_s == 3 * H
+    assert series.cheapest_begin_s(0.0, 9 * H, H) == 2 * H
+    assert series.cheapest_begin_s(0.0, 9 * H, 2 * H) == H
+    assert series.cheapest_begin_s(0.0, 9 * H, 4 * H) == 0.0
+
+
+@settings(max_examples=examples(200))
+@given(
+    prices=st.lists(st.integers(-50, 300), min_size=2, max_size=12),
+    begin=st.integers(0, 5),
+    hold=st.integers(0, 8),
+    span=st.integers(1, 4),
+    daily=st.booleans(),
+)
+def test_no_other_begin_is_cheaper(
+    prices: list[int], begin: int, hold: int, span: int, daily: bool
+) -> None:
+    """Compare with a search in steps of a quarter of an hour."""
+    eur = tuple(price / 1000 for price in prices)
+    price = EnergyPrice(tuple(H * hour for hour in range(len(eur))), eur, daily=daily)
+    latest = begin + hold if daily else min(begin + hold, len(eur) - span)
+    found = price.cheapest_begin_s(begin * H, (begin + hold) * H, span * H)
+    assert begin * H <= found <= max(latest, begin) * H
+    costs = {
+        at: float(price.integral(at * H, (at + span) * H))
+        for at in (begin + quarter / 4 for quarter in range(4 * max(latest - begin, 0) + 1))
+    }
+    cost, now, least = (
+        float(price.integral(found, found + span * H)),
+        costs[begin],
+        min(costs.values()),
+    )
+    assert cost <= now + 1e-6
+    assert cost <= least + 0.05 * abs(now) + 1e-6
+    if found > begin * H:
+        assert cost <= least + 1e-6
+        assert all(at * H >= found for at, each in costs.items() if each <= least + 1e-9)

@@ -276,7 +276,7 @@ def test_a_level_that_packages_cannot_be_held_at_is_charged_as_their_least():
 
 
 def test_nodes_with_names_are_charged_no_restarts() -> None:
-    said = "only where whole identical nodes are counted, not under"
+    said = "only for counted whole nodes, not under"
     with pytest.raises(ValueError, match=said):
         simulate(
             table((0, 1, 10)),

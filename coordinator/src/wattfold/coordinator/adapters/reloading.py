@@ -1,7 +1,7 @@
-"""Reload of the configuration while the service runs: nodes, queues, and the policy.
+"""Reload of the configuration while the service runs: nodes, queues, prices, and the policy.
 
-Jobs, leases and caps stay as they are. The files that policy settings name, such as energy prices,
-are read again too. All other settings need a restart, and the answer names those that differ.
+Jobs, leases and caps stay as they are, also begin times that earlier prices gave. The files that
+settings name, such as energy prices, are read again too. All other settings need a restart, and the answer names those that differ.
 """
 
 from __future__ import annotations
@@ -10,13 +10,16 @@ import asyncio
 import dataclasses
 import logging
 from collections.abc import Callable
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from wattfold.contract.log_text import line
 from wattfold.coordinator.adapters.agents.membership import Membership
 from wattfold.coordinator.adapters.config.settings import Config
 from wattfold.coordinator.adapters.config.values import ConfigError
 from wattfold.coordinator.core.model.plan import Policy
+
+if TYPE_CHECKING:
+    from wattfold.coordinator.models.energy_price import EnergyPrice
 
 log = logging.getLogger("wattfold.coordinator")
 
@@ -45,12 +48,18 @@ class Reloader:
     """
 
     def __init__(
-        self, config: Config, read: Callable[[], Config], members: Membership, planning: Planning
+        self,
+        config: Config,
+        read: Callable[[], Config],
+        members: Membership,
+        planning: Planning,
+        use_price: Callable[[EnergyPrice | None], None],
     ) -> None:
         self._config = config
         self._read = read
         self._members = members
         self._planning = planning
+        self._use_price = use_price
         self._requested = False
         self._turn = asyncio.Lock()
         self._reloading: asyncio.Task[None] | None = None
@@ -97,6 +106,7 @@ class Reloader:
         taken = [name for name in _TAKEN if getattr(before, name) != getattr(config, name)]
         self._members.follow(config.nodes)
         self._members.follow_queues(config.queues)
+        self._use_price(config.energy_price)
         if "policy" in taken:
             await self._planning.change(config.policy, config.policy_settings)
         self._config = dataclasses.replace(
@@ -112,7 +122,7 @@ class Reloader:
         return Reloaded(config=config, changed=tuple(taken), needs_restart=tuple(late))
 
 
-_TAKEN = ("nodes", "queues", "policy")
+_TAKEN = ("nodes", "queues", "policy", "energy_price")
 
 
 def _log_defect(task: asyncio.Task[None]) -> None:

@@ -183,7 +183,8 @@ async def wire(
     # Nodes with running leases come first: each of the others costs a timeout if it is off.
     nodes.follow(config.nodes, first=held)
     planner.placing = lambda: placing(config.placement, nodes.places())
-    reloader = Reloader(config, read, nodes, planner)
+    api.use_price(config.energy_price)
+    reloader = Reloader(config, read, nodes, planner, api.use_price)
     stack.push_async_callback(reloader.close)
     api.reload = reloader.reload
     runner = asyncio.create_task(service.run())

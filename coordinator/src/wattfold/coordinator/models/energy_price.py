@@ -20,6 +20,8 @@ Floats = NDArray[np.float64]
 DAY_S = 86_400.0
 MWH = 1000.0
 """kWh per MWh: exchanges quote EUR/MWh."""
+LEAST_SAVING = 0.05
+"""Smallest share of the cost of its energy for which a job waits."""
 
 
 class PriceError(ValueError):
@@ -70,6 +72,41 @@ class EnergyPrice:
         end = np.asarray(end_s, dtype=np.float64)
         span = np.maximum(end - begin_s, 1e-9)
         return np.asarray(self.integral(begin_s, begin_s + span) / span)
+
+    @property
+    def known_until_s(self) -> float:
+        """Return the end of the last price of a series; infinite for a constant or a daily table.
+
+        The last step of a series is as long as the step before it.
+        """
+        if self.daily or len(self.times_s) < 2:
+            return math.inf
+        return 2 * self.times_s[-1] - self.times_s[-2]
+
+    def cheapest_begin_s(self, begin_s: float, latest_s: float, span_s: float) -> float:
+        """Return when constant power over ``span_s`` costs least, from ``begin_s`` to ``latest_s``.
+
+        It is the earliest such time, and ``begin_s`` itself if waiting saves less than
+        `LEAST_SAVING` of the cost. No span may end after the last known price.
+        """
+        latest_s = min(latest_s, self.known_until_s - span_s)
+        if latest_s <= begin_s or not self.changes or span_s <= 0:
+            return begin_s
+        edges = self._edges_between(begin_s, latest_s + span_s)
+        # The cost is linear between the times at which one of the two ends meets a change.
+        times = np.unique(np.concatenate(([begin_s, latest_s], edges, edges - span_s)))
+        times = times[(times >= begin_s) & (times <= latest_s)]
+        costs = self._until(times + span_s) - self._until(times)
+        least = int(np.argmin(costs.round(6)))
+        saved, now = float(costs[0] - costs[least]), abs(float(costs[0]))
+        return float(times[least]) if saved > 1e-6 and saved >= LEAST_SAVING * now else begin_s
+
+    def _edges_between(self, begin_s: float, end_s: float) -> Floats:
+        """Return the times at which the price may change."""
+        if not self.daily:
+            return self._edges[(self._edges > begin_s) & (self._edges < end_s)]
+        days = np.arange(begin_s // DAY_S, end_s // DAY_S + 1) * DAY_S
+        return np.asarray((days[:, None] + self._edges[None, :]).ravel())
 
     def integral(self, begin_s: float, end_s: float | Floats) -> Floats:
         """Return the integral of the price from a time to one or several others, in EUR s / kWh.

@@ -47,6 +47,7 @@ from wattfold.simulator.engine.running_jobs.progress import (
 )
 from wattfold.simulator.engine.running_jobs.run_times import RunTimeModel
 from wattfold.simulator.engine.schedulers.promised_starts import told_column
+from wattfold.simulator.workloads.workload import Ints
 
 __all__ = ["PoolSimulation", "SimulationError", "Turn", "simulate"]
 
@@ -73,7 +74,8 @@ class PoolSimulation:
     """A run of the simulation. It calls ``on_end`` for each ended job, in order.
 
     With ``restart_ns``, jobs change size by restarts. Each change then costs a job this many
-    nanoseconds instead of the transfer of its data over links.
+    nanoseconds instead of the transfer of its data over links. The scheduler sees a job from its
+    ``begin_ns`` on; without, from its submission on.
     """
 
     def __init__(
@@ -90,6 +92,7 @@ class PoolSimulation:
         preemption: PreemptionRule | None = None,
         restart_ns: int | None = None,
         prices: Prices | None = None,
+        begin_ns: Ints | None = None,
     ) -> None:
         if model is None:
             model = RunTimeModel.PASS if table.profiles else RunTimeModel.IDEAL
@@ -97,14 +100,11 @@ class PoolSimulation:
         self._holdings: Holdings
         if isinstance(machine, NodeMachine):
             if dram is not None:
-                raise ValueError(
-                    f"{scheduler.name} chooses DRAM caps, which is not possible with named nodes"
-                )
+                name = scheduler.name
+                raise ValueError(f"{name} chooses DRAM caps, which named nodes do not have")
             if restart_ns is not None:
-                raise ValueError(
-                    "restarts are charged only where whole identical nodes are counted, not "
-                    f"under {scheduler.name} here"
-                )
+                where = f"not under {scheduler.name} here"
+                raise ValueError(f"restarts are charged only for counted whole nodes, {where}")
             # Counted pools do not need the modules for parts of nodes.
             from wattfold.simulator.engine.by_node import NodeHoldings, check_by_node
 
@@ -133,14 +133,16 @@ class PoolSimulation:
         self._idle_uw = machine.idle_total_uw
         self._unused_uw = machine.unused_total_uw
         self.table, self.machine, self.scheduler, self.budget = table, machine, scheduler, budget
-        self.seed = seed
-        self.prices = prices
-        self.events = 0
-        self.ended = 0
+        self.seed, self.prices = seed, prices
+        self.events = self.ended = 0
         self.on_end: Callable[[PoolSimulation, int], None] | None = None
-        self._submit_ns: list[int] = [*table.submit_ns.tolist(), NEVER]
+        seen_ns = table.submit_ns if begin_ns is None else begin_ns
+        order = np.argsort(seen_ns, kind="stable")
+        self._order: list[int] = order.tolist()
+        """The jobs in the order in which the scheduler sees them, at the times that follow."""
+        self._submit_ns: list[int] = [*seen_ns[order].tolist(), NEVER]
         self._next = 0
-        self._start_ns = self._submit_ns[0] if len(table) else 0
+        self._start_ns = int(table.submit_ns[0]) if len(table) else 0
         self._steps = [*steps_of(budget, machine, self._start_ns), (NEVER, 0)]
         self._step = 0
         self._own_ns = NEVER
@@ -149,11 +151,9 @@ class PoolSimulation:
         """Charge and power of nodes beside those of running jobs and nodes without a job."""
         self._budget_uw = self._steps[0][1]
         self._now_ns = self._start_ns
-        self._energy = 0
-        self._over_ns = 0
+        self._energy = self._over_ns = 0
         self._peaks = [0, 0]
-        self._rounds = 0
-        self._decisions = self._deciding_ns = self._longest_ns = 0
+        self._rounds = self._decisions = self._deciding_ns = self._longest_ns = 0
         self._deciding_cpu_ns = self._longest_cpu_ns = 0
         self._timed = table.waits is not None or table.training is not None
         """Whether the measures need decision times. The clocks take as long as an EASY decision."""
@@ -273,7 +273,7 @@ class PoolSimulation:
             if each and (decisions := decide(now_ns)):
                 self._apply(decisions, now_ns)
         while submit_ns[self._next] == now_ns:
-            scheduler.submit(self._next, now_ns)
+            scheduler.submit(self._order[self._next], now_ns)
             self._next += 1
             self.events += 1
             asked += each
@@ -365,7 +365,7 @@ class PoolSimulation:
     def record(self) -> RunRecord:
         """Return the record of the run so far."""
         columns = whole_numbers(self._series).reshape(-1, len(SERIES)).T
-        series = {name: column.copy() for name, column in zip(SERIES, columns, strict=True)}
+        series = {name: one.copy() for name, one in zip(SERIES, columns, strict=True)}
         return RunRecord(
             policy=self.scheduler.name,
             seed=self.seed,

@@ -16,6 +16,7 @@ from wattfold.simulator.engine.record import RunRecord
 from wattfold.simulator.results.intervals import Interval, ratio_of_means
 from wattfold.simulator.results.metrics import Metrics, mean_between, metrics_of
 from wattfold.simulator.results.scales import Quantity, Scale, scale_for
+from wattfold.simulator.results.training_costs import energy_eur
 
 HOUR_S = 3600.0
 _SAME = 0.005
@@ -50,6 +51,8 @@ class Compared:
     """Share of the nodes that are awake or boot, 0..1; with the next two, only if nodes sleep."""
     boots: float = math.nan
     failed_boots: float = math.nan
+    paid_eur: float = math.nan
+    """Cost of the energy of all nodes, only with prices and without training jobs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,12 +98,16 @@ OF_SLEEP: tuple[ComparedMeasure, ...] = (
     _line("failed_boots", "failed boots", Quantity.COUNT),
 )
 
+OF_PRICES: tuple[ComparedMeasure, ...] = (_line("paid_eur", "cost of energy", Quantity.COST),)
+
 
 def lines_of(runs: Sequence[Compared]) -> tuple[ComparedMeasure, ...]:
     """Return the compared metrics of these runs."""
     trains = any(not math.isnan(run.total_eur) for run in runs)
     sleeps = any(not math.isnan(run.boots) for run in runs)
-    return COMPARED + (OF_TRAINING if trains else ()) + (OF_SLEEP if sleeps else ())
+    pays = any(not math.isnan(run.paid_eur) for run in runs)
+    lines = COMPARED + (OF_TRAINING if trains else ()) + (OF_SLEEP if sleeps else ())
+    return lines + (OF_PRICES if pays else ())
 
 
 def compared(record: RunRecord) -> Compared:
@@ -164,11 +171,13 @@ class _Costs(TypedDict, total=False):
     total_eur: float
     energy_eur: float
     tardiness_eur: float
+    paid_eur: float
 
 
 def _costs(record: RunRecord, metrics: Metrics) -> _Costs:
     if record.jobs.training is None:
-        return {}
+        prices = record.prices
+        return {"paid_eur": energy_eur(record, record.series.drawn_uw, prices)} if prices else {}
     return {
         "total_eur": metrics.total_eur,
         "energy_eur": metrics.energy_eur,

@@ -46,8 +46,8 @@ def training_costs(record: RunRecord) -> TrainingCosts | None:
     used_uw, unused_uw = record.series.drawn_uw, record.series.unused_uw
     assert unused_uw is not None, "training runs have it"
     return TrainingCosts(
-        energy_eur=_energy_eur(record, used_uw - unused_uw, prices),
-        idle_eur=_energy_eur(record, unused_uw, prices),
+        energy_eur=energy_eur(record, used_uw - unused_uw, prices),
+        idle_eur=energy_eur(record, unused_uw, prices),
         tardiness_eur=prices.late_eur(late_s, training.weights),
         jobs_overdue=int((late_s > 0).sum()),
         tardiness_s_total=float(late_s.sum()),
@@ -63,7 +63,7 @@ def tardiness_s(record: RunRecord) -> Floats:
     return late_s
 
 
-def _energy_eur(record: RunRecord, powers_uw: Ints, prices: Prices) -> float:
+def energy_eur(record: RunRecord, powers_uw: Ints, prices: Prices) -> float:
     """Return the cost of a power that is constant between entries of the series, in EUR."""
     times_ns, ended = record.series.time_ns, record.columns.end_ns >= 0
     if len(times_ns) < 2 or not ended.any():

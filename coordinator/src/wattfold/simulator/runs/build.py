@@ -10,6 +10,7 @@ import numpy as np
 from wattfold.simulator.engine.engine import PoolSimulation
 from wattfold.simulator.engine.machines.machine import Machine
 from wattfold.simulator.engine.machines.node_machine import NodeMachine
+from wattfold.simulator.engine.price_holds import held_until_ns
 from wattfold.simulator.engine.running_jobs.jobs import (
     JobTable,
     UnitColumns,
@@ -245,6 +246,8 @@ def simulation_of(case: SimulationCase, table: JobTable) -> PoolSimulation:
             placement=case.placement,
             resize_costs=case.resize_costs,
             seed=case.seed,
+            prices=case.prices,
+            begin_ns=_held_until_ns(case, table),
         )
     return PoolSimulation(
         table,
@@ -258,4 +261,11 @@ def simulation_of(case: SimulationCase, table: JobTable) -> PoolSimulation:
         preemption=case.preemption,
         restart_ns=case.restarts.total_ns if case.restarts else None,
         prices=case.prices,
+        begin_ns=_held_until_ns(case, table),
     )
+
+
+def _held_until_ns(case: SimulationCase, table: JobTable) -> Ints | None:
+    if case.prices is None or not case.price_hold_ns:
+        return None
+    return held_until_ns(table, case.prices.tariff.price, case.price_hold_ns)

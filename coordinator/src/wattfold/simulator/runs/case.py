@@ -43,6 +43,7 @@ LATER = (
     "prices",
     "size_most",
     "sleep",
+    "price_hold_ns",
 )
 """Fields that the identity of a run contains only if used, so that old identities stay valid."""
 
@@ -226,7 +227,9 @@ class SimulationCase:
     predict: str = ""
     """Predictor of run times, one of `models.forecast.METHODS`; empty: the user's estimate."""
     prices: Prices | None = None
-    """Prices for training jobs."""
+    """Prices for training jobs, or to hold jobs back."""
+    price_hold_ns: int = 0
+    """Longest time for which a job is held back for cheaper hours."""
     sleep: SleepCase | None = None
     """Sleeping nodes; None: all nodes are always awake."""
     folder: Path | None = None
@@ -255,7 +258,8 @@ class SimulationCase:
     def name(self) -> str:
         """Name of its policy, with the predictor of run times if it has one."""
         name = f"{self.policy.name}+{self.predict}" if self.predict else self.policy.name
-        return f"{name}+{self.sleep.name}" if self.sleep else name
+        name = f"{name}+{self.sleep.name}" if self.sleep else name
+        return f"{name}+held" if self.price_hold_ns else name
 
     @property
     def label(self) -> str:

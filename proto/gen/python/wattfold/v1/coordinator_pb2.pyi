@@ -1557,7 +1557,7 @@ class ListAuditResponse(_message.Message):
     def __init__(self, entries: _Optional[_Iterable[_Union[AuditEntry, _Mapping]]] = ...) -> None: ...
 
 class Queue(_message.Message):
-    __slots__ = ("name", "priority", "weight", "time_limit_ns", "time_limit_ns_max", "cores_max", "nodes_max", "wait_ns_expected", "wait_ns_max", "jobs_waiting", "jobs_running", "preempts", "sharing")
+    __slots__ = ("name", "priority", "weight", "time_limit_ns", "time_limit_ns_max", "cores_max", "nodes_max", "wait_ns_expected", "wait_ns_max", "jobs_waiting", "jobs_running", "preempts", "sharing", "price_hold_ns_max")
     NAME_FIELD_NUMBER: _ClassVar[int]
     PRIORITY_FIELD_NUMBER: _ClassVar[int]
     WEIGHT_FIELD_NUMBER: _ClassVar[int]
@@ -1571,6 +1571,7 @@ class Queue(_message.Message):
     JOBS_RUNNING_FIELD_NUMBER: _ClassVar[int]
     PREEMPTS_FIELD_NUMBER: _ClassVar[int]
     SHARING_FIELD_NUMBER: _ClassVar[int]
+    PRICE_HOLD_NS_MAX_FIELD_NUMBER: _ClassVar[int]
     name: str
     priority: float
     weight: float
@@ -1584,7 +1585,8 @@ class Queue(_message.Message):
     jobs_running: int
     preempts: _containers.RepeatedScalarFieldContainer[str]
     sharing: CoreSharing
-    def __init__(self, name: _Optional[str] = ..., priority: _Optional[float] = ..., weight: _Optional[float] = ..., time_limit_ns: _Optional[int] = ..., time_limit_ns_max: _Optional[int] = ..., cores_max: _Optional[int] = ..., nodes_max: _Optional[int] = ..., wait_ns_expected: _Optional[int] = ..., wait_ns_max: _Optional[int] = ..., jobs_waiting: _Optional[int] = ..., jobs_running: _Optional[int] = ..., preempts: _Optional[_Iterable[str]] = ..., sharing: _Optional[_Union[CoreSharing, str]] = ...) -> None: ...
+    price_hold_ns_max: int
+    def __init__(self, name: _Optional[str] = ..., priority: _Optional[float] = ..., weight: _Optional[float] = ..., time_limit_ns: _Optional[int] = ..., time_limit_ns_max: _Optional[int] = ..., cores_max: _Optional[int] = ..., nodes_max: _Optional[int] = ..., wait_ns_expected: _Optional[int] = ..., wait_ns_max: _Optional[int] = ..., jobs_waiting: _Optional[int] = ..., jobs_running: _Optional[int] = ..., preempts: _Optional[_Iterable[str]] = ..., sharing: _Optional[_Union[CoreSharing, str]] = ..., price_hold_ns_max: _Optional[int] = ...) -> None: ...
 
 class ListQueuesRequest(_message.Message):
     __slots__ = ()

@@ -29,6 +29,7 @@ _QUEUE = {
     "nodes_max": Setting(kind=int, low=0, high=1_000_000),
     "wait_expected_s": _TIME,
     "wait_max_s": _TIME,
+    "price_hold_max_s": _TIME,
     "preempts": Setting(kind=list),
     "share": Setting(kind=str, choices=SHARES),
     "sharing_factor": Setting(kind=float, low=0.0, high=1.0),
@@ -78,6 +79,12 @@ def _queue(where: Where, given: dict[str, Any]) -> Queue:
             raise ConfigError(
                 f"{where}: queue {given['name']}: {low} = {least:g} s is above {high} = {most:g} s"
             )
+    hold_s, most_s = given.get("price_hold_max_s", 0.0), given.get("wait_max_s", 0.0)
+    if most_s and hold_s > most_s:
+        raise ConfigError(
+            f"{where}: queue {given['name']}: price_hold_max_s = {hold_s:g} s is above wait_max_s "
+            f"= {most_s:g} s; jobs would wait longer than the queue states"
+        )
     preempts = given.get("preempts", [])
     if not all(isinstance(name, str) for name in preempts):
         raise ConfigError(
@@ -94,6 +101,7 @@ def _queue(where: Where, given: dict[str, Any]) -> Queue:
         nodes_max=given.get("nodes_max", 0),
         wait_expected_ns=ns_from_s(given.get("wait_expected_s", 0.0)),
         wait_max_ns=ns_from_s(given.get("wait_max_s", 0.0)),
+        price_hold_ns=ns_from_s(given.get("price_hold_max_s", 0.0)),
         sharing=CoreSharing(given.get("share", CoreSharing.AS_KIND)),
         sharing_factor=given.get("sharing_factor"),
         max_slowdown=given.get("max_slowdown"),

@@ -10,10 +10,11 @@ import os
 from collections.abc import Collection
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from wattfold.contract.toml_text import parsed
 from wattfold.contract.units import ns_from_s, uw_from_w
+from wattfold.coordinator.adapters.config import energy
 from wattfold.coordinator.adapters.config.emergency import EmergencySettings, emergency_from
 from wattfold.coordinator.adapters.config.nodes import (
     NodeEntry,
@@ -43,6 +44,9 @@ from wattfold.coordinator.models.forecast import METHODS, USER
 from wattfold.coordinator.policies import registry
 from wattfold.coordinator.policies.description import PolicySetting, SettingError, SettingScope
 
+if TYPE_CHECKING:
+    from wattfold.coordinator.models.energy_price import EnergyPrice
+
 _TOP = {
     "listen": Setting(kind=str),
     "state_dir": Setting(kind=str),
@@ -66,6 +70,7 @@ _TOP = {
     "operators": Setting(kind=str),
     "token_account": Setting(kind=str),
     "root_jobs": Setting(kind=bool),
+    energy.KEY: Setting(kind=str),
 }
 _ACCESS = ("socket_mode", "socket_group", "operators", "token_account", "root_jobs")
 _POLICIES = {
@@ -104,6 +109,7 @@ class Config:
     """Stated settings of the policy by key, such as ``parm.alpha``, as text."""
     nodes: tuple[NodeEntry, ...] = ()
     queues: tuple[Queue, ...] = ()
+    energy_price: EnergyPrice | None = None
     placement: PlacementSettings = PlacementSettings()  # noqa: RUF009 - immutable
     lease_s: float = 10.0
     command_timeout_s: float = 2.0
@@ -193,14 +199,16 @@ def _build(source: Source, raw: dict[str, Any], flags: dict[str, Any]) -> Config
     if "dram_cap_w" in checked:
         names["dram_cap_uw"] = uw_from_w(checked["dram_cap_w"])
     policy_name = checked.get("policy", _DEFAULT_POLICY)
+    queues = queues_from(source, raw.get("queue", []))
     return Config(
+        energy_price=energy.price_from(source, checked.get(energy.KEY, ""), queues),
         policy=_policy(source, policy_name, policies),
         policy_settings=_stated(policy_name, policies),
         nodes=checked_places(
             source, placement, nodes_from(source, raw.get("node", []), checked.get("nodes", []))
         ),
         placement=placement,
-        queues=queues_from(source, raw.get("queue", [])),
+        queues=queues,
         limits=_limits(source, jobs),
         access=_access(source, checked),
         emergency=emergency_from(source, table_of(source, raw, "emergency")),

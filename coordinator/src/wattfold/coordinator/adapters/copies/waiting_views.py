@@ -17,7 +17,7 @@ from wattfold.contract.units import NS_PER_S
 from wattfold.coordinator.adapters.clock import Clock
 from wattfold.coordinator.core.model.job import Job, JobState
 from wattfold.coordinator.core.model.plan import NOBODY, Policy, Snapshot
-from wattfold.coordinator.core.rules.jobs.start_conditions import BEGIN_TIME, NOT_PLANNED
+from wattfold.coordinator.core.rules.jobs.start_conditions import BEGIN_REASONS, NOT_PLANNED
 from wattfold.coordinator.core.rules.power import emergency
 from wattfold.coordinator.core.state.state import State
 
@@ -97,8 +97,8 @@ class WaitingReasons:
 
 def told_reason(job: Job, trouble: str, clock: Clock, shortage: str = "") -> str:
     """Return the policy's reason and the missing resources, or why no plan exists for the job."""
-    if job.state is JobState.WAITING and job.reason == BEGIN_TIME:
-        return f"{BEGIN_TIME}, {_time_of_day(clock, job.conditions.begin_ns)}"
+    if job.state is JobState.WAITING and job.reason in BEGIN_REASONS:
+        return f"{job.reason}, {_time_of_day(clock, job.conditions.begin_ns)}"
     if job.state is not JobState.PENDING:
         return job.reason
     if trouble and (job.reason == NOT_PLANNED or trouble.startswith(emergency.STOPPED)):

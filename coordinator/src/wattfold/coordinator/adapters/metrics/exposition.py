@@ -30,7 +30,11 @@ from wattfold.coordinator.core.model.job import FINAL_STATES, Job, JobState
 from wattfold.coordinator.core.model.node import Duty, NodeState, ZoneKind
 from wattfold.coordinator.core.power.ledger import ZoneAccount
 from wattfold.coordinator.core.rules.job_arrays.arrays import is_limited, next_task
-from wattfold.coordinator.core.rules.jobs.start_conditions import BEGIN_TIME, NOT_PLANNED
+from wattfold.coordinator.core.rules.jobs.start_conditions import (
+    BEGIN_TIME,
+    CHEAPER_ENERGY,
+    NOT_PLANNED,
+)
 from wattfold.coordinator.core.rules.power.unaccounted_power import unaccounted_power
 from wattfold.coordinator.core.state.state import State
 
@@ -40,6 +44,7 @@ REASONS = (
     "held",
     "dependency",
     "begin_time",
+    "cheaper_energy",
     "array",
     "not_planned",
     "planned_start",
@@ -214,7 +219,8 @@ def waiting_reason(job: Job) -> str:
     if is_limited(job):
         return "array"
     if job.state is JobState.WAITING:
-        return "begin_time" if job.reason == BEGIN_TIME else "dependency"
+        named = {BEGIN_TIME: "begin_time", CHEAPER_ENERGY: "cheaper_energy"}
+        return named.get(job.reason, "dependency")
     if job.state is not JobState.PENDING:
         return ""
     if job.reason == NOT_PLANNED:

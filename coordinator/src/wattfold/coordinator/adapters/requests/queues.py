@@ -92,6 +92,7 @@ def queue_messages(state: State) -> Iterable[pb.Queue]:
             wait_ns_max=queue.wait_max_ns,
             jobs_waiting=waiting.get(queue.name, 0),
             jobs_running=running.get(queue.name, 0),
+            price_hold_ns_max=queue.price_hold_ns,
             preempts=queue.preempts,
             sharing=_SHARINGS[queue.sharing],
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, replace
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import grpc
 
@@ -21,6 +21,7 @@ from wattfold.coordinator.adapters.requests.array_requests import (
 )
 from wattfold.coordinator.adapters.requests.field_checks import InvalidRequestError, due_ns
 from wattfold.coordinator.adapters.requests.possible import check_possible
+from wattfold.coordinator.adapters.requests.price_holds import held_back
 from wattfold.coordinator.adapters.requests.queues import limits_in, queue_of, queued
 from wattfold.coordinator.adapters.requests.reservations import check_reservation
 from wattfold.coordinator.adapters.requests.start_conditions import (
@@ -39,6 +40,9 @@ from wattfold.coordinator.core.model.job import JobSpec
 from wattfold.coordinator.core.state.state import State
 from wattfold.v1 import coordinator_pb2 as pb
 from wattfold.v1 import coordinator_pb2_grpc
+
+if TYPE_CHECKING:
+    from wattfold.coordinator.models.energy_price import EnergyPrice
 
 WAITING_MAX = 100_000
 MANY_MAX = 1_000
@@ -72,10 +76,15 @@ class SubmitRequests(coordinator_pb2_grpc.CoordinatorServicer):
     _limits: TimeLimits
     _rules: JobRules
     _submitting: asyncio.Lock
+    _energy_price: EnergyPrice | None = None
 
     @property
     def _state(self) -> State:
         return self._service.core.state
+
+    def use_price(self, price: EnergyPrice | None) -> None:
+        """Hold jobs of later submissions back by this price."""
+        self._energy_price = price
 
     async def Submit(self, request: pb.SubmitRequest, context: Any) -> pb.SubmitResponse:
         """Accept a job or an array for the account of the caller."""
@@ -183,6 +192,9 @@ class SubmitRequests(coordinator_pb2_grpc.CoordinatorServicer):
             unknown = isinstance(error, UnknownJobError)
             code = grpc.StatusCode.NOT_FOUND if unknown else grpc.StatusCode.INVALID_ARGUMENT
             raise RefusedError(code, str(error)) from None
+        queue = self._state.queues.get(checked.spec.queue)
+        clock = self._service.clock
+        conditions = held_back(conditions, checked.spec, queue, self._energy_price, clock)
         digest = fingerprint(request) if checked.key else ""
         job_id = JobId(str(number))
         return submission(request, job_id, checked.spec, checked.key, digest, conditions)

@@ -23,6 +23,11 @@ from wattfold.coordinator.cli.simulation.policy_settings import (
     of_policy,
     refuse_unmeant,
 )
+from wattfold.coordinator.cli.simulation.price_options import (
+    check_price_hold,
+    price_hold_option,
+    with_holds,
+)
 from wattfold.coordinator.cli.simulation.runs.simulate import simulation_failures
 from wattfold.coordinator.cli.simulation.runs.simulate_options import (
     MAX_SEEDS,
@@ -89,6 +94,7 @@ PICTURES = (".png", ".svg", ".pdf")
 )
 @predict_option
 @sleep_options
+@price_hold_option
 @click.option(
     "--budgets",
     type=BUDGETS,
@@ -143,8 +149,9 @@ def compare(session: Session, **options: Any) -> None:
     refuse_unused_jobs(click.get_current_context(), options)
     refuse_other_machine(click.get_current_context(), options)
     refuse_unmeant(options["settings"], options["policies"])
+    check_price_hold(options)
     with expected_failures(), simulation_failures():
-        cases = with_sleep(_cases(options), options)
+        cases = with_holds(with_sleep(_cases(options), options), options)
         if options["budgets"]:
             _sweep(session, cases, options)
         else:

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 
 DEFAULT_PUE = 1.0
-OF_TRAINING = ("epoch_times", "energy_price", "pue", "late_cost")
+OF_PRICES = ("energy_price", "pue")
+OF_TRAINING = ("epoch_times", "late_cost")
 OF_LOGS = (
     "jobs",
     "load",
@@ -105,11 +106,11 @@ def check_training(options: dict[str, Any]) -> None:
 
 
 def prices_of(options: dict[str, Any]) -> Prices | None:
-    """Return the prices for training jobs; None without prices. Raises BadRequestError."""
+    """Return the prices for training jobs or holds; None otherwise. Raises BadRequestError."""
     from wattfold.coordinator.models.training_cost import Tariff
     from wattfold.simulator.engine.prices import Prices
 
-    if options["training"] is None:
+    if options["training"] is None and not options.get("price_hold"):
         return None
     price = price_of(options["energy_price"])
     return Prices(tariff=Tariff(price=price, pue=options["pue"]), late_eur_h=options["late_cost"])

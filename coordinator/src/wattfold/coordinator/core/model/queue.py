@@ -40,6 +40,8 @@ class Queue:
     nodes_max: int = 0
     wait_expected_ns: int = 0
     wait_max_ns: int = 0
+    price_hold_ns: int = 0
+    """Maximum time for which a new job is held back for cheaper energy."""
     preempts: tuple[str, ...] = ()
     sharing: CoreSharing = CoreSharing.AS_KIND
     sharing_factor: float | None = None

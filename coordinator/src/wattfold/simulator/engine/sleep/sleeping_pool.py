@@ -73,7 +73,7 @@ class SleepingPool(PoolSimulation):
     def _settle(self, now_ns: int) -> None:
         sleep = self._sleep
         while self._seen < self._next:
-            sleep.arrivals.add(now_ns, int(self.table.size_min[self._seen]))
+            sleep.arrivals.add(now_ns, int(self.table.size_min[self._order[self._seen]]))
             self._seen += 1
         sleep.queued = self._next - self.ended - len(self._counted.jobs)
         sleep.decide(self._budget_uw - self._idle_uw, now_ns, self._counted)

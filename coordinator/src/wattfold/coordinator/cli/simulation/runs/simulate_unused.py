@@ -12,6 +12,7 @@ from wattfold.coordinator.cli.shared.errors import BadRequestError
 from wattfold.coordinator.cli.simulation.policy_settings import refuse_unmeant
 from wattfold.coordinator.cli.simulation.training_options import (
     OF_LOGS,
+    OF_PRICES,
     OF_TRAINING,
     check_training,
 )
@@ -76,6 +77,9 @@ def refuse_unused_jobs(context: click.Context, options: dict[str, Any]) -> None:
         check_training(options)
     else:
         _refuse_given(context, OF_TRAINING, "needs --training FILE")
+        if not options.get("price_hold"):
+            or_hold = " or --price-hold" if "price_hold" in options else ""
+            _refuse_given(context, OF_PRICES, f"needs --training FILE{or_hold}")
     if options["model"] != "poisson":
         _refuse_given(context, ("load",), "applies to --model poisson only")
     if options["log"] is not None:

@@ -32,11 +32,13 @@ class Dependency:
 class StartConditions:
     """Conditions that a job must meet before policies see it. They do not apply to later attempts.
 
-    ``begin_ns`` is in coordinator time and keeps its calendar time; -1 = none.
+    ``begin_ns`` is in coordinator time and keeps its calendar time; -1 = none. With ``cheaper``, it
+    is the time at which the energy of the job is cheapest, and not the wish of its user.
     """
 
     after: tuple[Dependency, ...] = ()
     begin_ns: int = -1
+    cheaper: bool = False
 
     def __bool__(self) -> bool:
         return bool(self.after) or self.begin_ns >= 0

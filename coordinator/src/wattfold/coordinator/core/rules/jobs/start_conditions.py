@@ -30,6 +30,9 @@ NOT_PLANNED = "not planned yet"
 """Reason of a job that no plan has considered."""
 BEGIN_TIME = "waits for its begin time"
 """Reason of a job that only waits for its begin time."""
+CHEAPER_ENERGY = "waits for cheaper energy"
+"""Reason of a job whose begin time is that of the cheapest energy."""
+BEGIN_REASONS = (BEGIN_TIME, CHEAPER_ENERGY)
 _SUBJECT = frozenset({JobState.HELD, JobState.WAITING, JobState.PENDING})
 _NAMED_MAX = 4
 """Maximum number of jobs that a reason names."""
@@ -172,7 +175,7 @@ def _reviewed(state: State, job: Job, now_ns: int) -> bool:
             job.state, job.promise, job.freed_ns = JobState.WAITING, None, -1
             state.plan_needed = "job waits for its conditions"
         job.reason, job.expected_start_ns = reason, 0
-        if reason == BEGIN_TIME:
+        if reason in BEGIN_REASONS:
             job.expected_start_ns = job.conditions.begin_ns
         if job.conditions.begin_ns > now_ns:
             state.index.add_begin(job)
@@ -208,7 +211,9 @@ def _obstacle(state: State, job: Job, now_ns: int) -> str:
     parts += [f"the end of {_named(open_any)}"] if open_any else []
     if parts:
         return f"waits for {' and '.join(parts)}"
-    return BEGIN_TIME if job.conditions.begin_ns > now_ns else ""
+    if job.conditions.begin_ns <= now_ns:
+        return ""
+    return CHEAPER_ENERGY if job.conditions.cheaper else BEGIN_TIME
 
 
 def _is_hopeless(state: State, job_id: JobId) -> bool:
