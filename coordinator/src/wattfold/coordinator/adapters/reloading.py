@@ -1,7 +1,8 @@
 """Reload of the configuration while the service runs: nodes, queues, prices, and the policy.
 
 Jobs, leases and caps stay as they are, also begin times that earlier prices gave. The files that
-settings name, such as energy prices, are read again too. All other settings need a restart, and the answer names those that differ.
+settings name, such as energy prices, are read again too. All other settings need a restart, and the
+answer names those that differ.
 """
 
 from __future__ import annotations
