@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from typing import Any
 
@@ -336,8 +337,9 @@ def test_journals_of_today_have_no_conditions() -> None:
     event = ev.JobSubmitted(job_id=JobId("a"), spec=job_spec())
     kind, body = codec.dump_event(event)
     assert '"conditions"' in body
-    before = body.replace(', "conditions": {"after": [], "begin_ns": -1}', "")
-    assert "conditions" not in before
+    stored = json.loads(body)
+    del stored["conditions"]
+    before = json.dumps(stored)
     loaded = codec.load_event(kind, before)
     assert loaded == event
     assert event.conditions == UNCONDITIONAL

@@ -182,7 +182,15 @@ class PowerLedger:
 
     def may_raise(self, node_id: NodeId, caps_uw: dict[ZoneName, int]) -> bool:
         """Whether these caps, once pending, keep the sum within the budget."""
-        return self.increase_uw(node_id, caps_uw) <= self.free_uw
+        return self.fits(self.increase_uw(node_id, caps_uw))
+
+    def fits(self, need_uw: int) -> bool:
+        """Whether a node may get this power above its charge, also if that is zero.
+
+        While the sum exceeds the limit, nothing fits: a node may be charged with a power that it
+        only may have, and would have it then.
+        """
+        return self.room_uw >= 0 and need_uw <= self.free_uw
 
     def send(self, node_id: NodeId, caps_uw: dict[ZoneName, int]) -> None:
         """Charge pending caps. Raises LedgerError for a raise that does not fit."""

@@ -73,10 +73,19 @@ def obstacle(state: State, node: Node) -> str:
     jobs += [job_id for job_id in node.foreign if job_id not in jobs]
     if jobs:
         return f"jobs on the node must end first: {', '.join(jobs[:10])}"
-    need_uw = state.ledger.increase_uw(node.node_id, originals_uw(node, node.spec))
-    free_uw = state.ledger.free_uw
-    if need_uw <= free_uw:
+    ledger = state.ledger
+    need_uw, free_uw = (
+        ledger.increase_uw(node.node_id, originals_uw(node, node.spec)),
+        ledger.free_uw,
+    )
+    # A repetition of the command changes nothing.
+    if ledger.fits(need_uw) or (node.duty in GIVEN_BACK and need_uw <= free_uw):
         return ""
+    if ledger.room_uw < 0:
+        return (
+            f"committed power is {-ledger.room_uw / 1e6:.1f} W above the limit of "
+            f"{ledger.limit_uw / 1e6:.1f} W and must fall first"
+        )
     return (
         f"restoring its original limits needs {need_uw / 1e6:.1f} W more; "
         f"{free_uw / 1e6:.1f} W of the budget are free"

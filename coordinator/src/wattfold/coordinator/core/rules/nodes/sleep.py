@@ -104,7 +104,7 @@ def obstacle(state: State, node: Node) -> str:
     if booting >= most:
         return f"{booting} nodes boot already, and at most {most} may boot at once"
     need_uw, free_uw = _needed_uw(state, node), state.ledger.free_uw
-    if need_uw > free_uw:
+    if not state.ledger.fits(need_uw):
         return (
             f"its boot needs {need_uw / 1e6:.1f} W more; {free_uw / 1e6:.1f} W of the budget are "
             "free"
