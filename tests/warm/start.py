@@ -6,7 +6,8 @@ request to a *source*: one child per test process, single-threaded, with all mod
 source clones itself (``CLONE_PARENT``, so that the clone is a child of the caller), and the clone
 becomes the requested command: its arguments, environment, descriptors, session, signal mask, CPU
 affinity, and what ``/proc/PID/cmdline`` and ``environ`` show. A coordinator gets a source of its
-own for its solver worker and its view process.
+own for its solver worker and its view process. Commands whose calendar is set get a source that
+has the library for that loaded.
 
 Everything else starts in the ordinary way: other programs, other accounts, calls with options that
 a clone could not honour, and every command in a test marked ``cold_start``. On a kernel without
@@ -52,6 +53,9 @@ COMMANDS = {
 }
 """Console scripts and their functions in ``wattfold.commands``."""
 AGENT_CODE = "from wattfold.nodeagent.app import main; main()"
+PRELOADED, SET_FOR_PRELOADED = "faketime", ("LD_PRELOAD", "FAKETIME", "NO_FAKE")
+"""In the name of the library that a source may have loaded in addition, and how the names of its
+variables begin. It reads the name of the calendar's file with the clock, so a clone has its own."""
 SET_BY_COMMANDS = ("GRPC_VERBOSITY",)
 """Variables that commands set for themselves when they start; what they start inherits them."""
 CLI = "wattfold.coordinator.cli.main"
@@ -109,9 +113,10 @@ class Source:
         return int(answer)
 
 
-_source: Source | None = None
+_sources: dict[str, Source] = {}
+"""By what is loaded before the interpreter."""
 _source_environment = dict(os.environ)
-"""The variables that a source sees when it starts."""
+"""The variables that a source sees when it starts, without the library that is loaded before."""
 _enabled = False
 _cold = 0
 
@@ -174,7 +179,7 @@ class Popen(ORDINARY):  # type: ignore[type-arg]
         )
         if not os.path.isdir(request.cwd):
             return False
-        pid = _own_source().clone(request, [*fds, *passed])
+        pid = _own_source(request.env).clone(request, [*fds, *passed])
         if pid is None:
             return False
         self.pid = pid
@@ -221,6 +226,7 @@ def _like_ours(env: Mapping[str, str]) -> bool:
             for name, value in values.items()
             if name.startswith(("PYTHON", "LC_", "LD_", "LANG", "MALLOC_", "GRPC_"))
             and name not in ("PYTHONPATH", "PYTHONDONTWRITEBYTECODE", *SET_BY_COMMANDS)
+            and not (name == "LD_PRELOAD" and PRELOADED in value)
         }
 
     # An interpreter keeps the entries as absolute paths.
@@ -273,9 +279,14 @@ def _run_module(words: list[str]) -> object:
 # ---- the source ----------------------------------------------------------------------------------
 
 
-def _own_source() -> Source:
-    global _source
-    if _source is None:
+def _preloaded(env: Mapping[str, str]) -> str:
+    return env.get("LD_PRELOAD", "")
+
+
+def _own_source(env: Mapping[str, str]) -> Source:
+    """A source for a command with these variables, which are like ours."""
+    preloaded = _preloaded(env)
+    if preloaded not in _sources:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
             environment = _source_environment | {
@@ -284,6 +295,9 @@ def _own_source() -> Source:
                 "OPENBLAS_NUM_THREADS": "1",
                 "OMP_NUM_THREADS": "1",
             }
+            if preloaded:
+                set_for = (name for name in env if name.startswith(SET_FOR_PRELOADED))
+                environment |= {name: env[name] for name in set_for}
             ORDINARY(
                 [sys.executable, "-m", "warm.source", str(theirs.fileno())],
                 pass_fds=[theirs.fileno()],
@@ -293,8 +307,8 @@ def _own_source() -> Source:
             )
         if not select.select([ours], [], [], READY_S)[0] or ours.recv(16) != b"ready":
             raise OSError(errno.ETIMEDOUT, f"the source of clones was not ready in {READY_S:.0f} s")
-        _source = Source(ours)
-    return _source
+        _sources[preloaded] = Source(ours)
+    return _sources[preloaded]
 
 
 def serve(end: socket.socket) -> Callable[[], object]:
@@ -428,13 +442,15 @@ def _prctl(option: int, *arguments: int) -> int:
 
 def _add_source() -> None:
     """Give a clone a source for the commands that it starts, before it has a thread."""
-    global _source, _enabled, _source_environment
+    global _enabled, _source_environment
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     if os.fork() == 0:
         ours.close()
         _run_as_source(theirs)
     theirs.close()
-    _source, _enabled, _source_environment = Source(ours), True, dict(os.environ)
+    _sources.clear()
+    _sources[_preloaded(os.environ)] = Source(ours)
+    _enabled, _source_environment = True, dict(os.environ)
     subprocess.Popen = Popen  # type: ignore[misc]
 
 

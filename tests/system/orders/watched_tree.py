@@ -27,6 +27,8 @@ from wattfold.nodeagent.emulation.machine import Machine
 from wattfold.nodeagent.emulation.tree_model import TreeModel
 
 ENERGY_S = 0.1
+NAMES_KEPT_S = 3600.0
+"""No zone disappears here. Most requests would ask whether the folders of a path are there."""
 FREE = -1
 """Of a zone that is switched off."""
 AHEAD_UJ = 50_000_000_000
@@ -104,7 +106,7 @@ def main() -> None:
         model = WatchedModel(load_fixture(fixture).machine, file)
         threading.Thread(target=read_energy, args=(Path(folder),), daemon=True).start()
         threading.Thread(target=set_counters, args=(model,), daemon=True).start()
-        mount(model, Path(folder), lambda: model.load)
+        mount(model, Path(folder), lambda: model.load, names_kept_s=NAMES_KEPT_S)
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from system.site.calendars import WHY_NOT, Calendar
 from system.site.live_site import LiveSite, wait_until
 from warm import start
 
@@ -29,13 +30,24 @@ def is_clone(pid: int) -> bool:
     return arguments_start < stack_start
 
 
+@pytest.mark.parametrize("calendar", ["true", "set"])
 def test_agents_coordinators_and_their_workers_are_clones(
-    start_site: Callable[..., LiveSite], monkeypatch: pytest.MonkeyPatch
+    start_site: Callable[..., LiveSite],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    calendar: str,
 ) -> None:
     # However the paths of modules are written.
     paths = map(os.path.relpath, filter(None, sys.path))
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(paths))
-    site = start_site(nodes=1)
+    if calendar == "set":
+        if WHY_NOT:
+            pytest.skip(WHY_NOT)
+        with Calendar(tmp_path / "calendar").faked():
+            site = start_site(nodes=1)
+        assert "faketime" in Path(f"/proc/{site.agent(0).pid}/maps").read_text()
+    else:
+        site = start_site(nodes=1)
     assert not is_clone(os.getpid())
     assert is_clone(site.agent(0).pid)
     coordinator = psutil.Process(site.coordinator.pid)

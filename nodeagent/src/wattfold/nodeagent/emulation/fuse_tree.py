@@ -141,8 +141,14 @@ def _inner_path(folder: str) -> str:
     return "/".join(":".join(parts[: n + 1]) for n in range(len(parts)))
 
 
-def mount(model: TreeModel, folder: Path, load: Callable[[], float]) -> None:
-    """Serve the tree until it is unmounted or the process gets SIGTERM. Raises OSError."""
+def mount(
+    model: TreeModel, folder: Path, load: Callable[[], float], *, names_kept_s: float = 0.0
+) -> None:
+    """Serve the tree until it is unmounted or the process gets SIGTERM. Raises OSError.
+
+    For ``names_kept_s`` the kernel keeps that a file is there, and its mode. Zones may disappear by
+    themselves, so by default it asks at each access, for each folder of the path.
+    """
     # Needs libfuse of the system, which only a process that mounts must have.
     try:
         import mfusepy
@@ -156,8 +162,7 @@ def mount(model: TreeModel, folder: Path, load: Callable[[], float]) -> None:
             """Report that the tree is mounted, so that the starting process can continue."""
             print("ready", flush=True)
 
-    # Access rights are those of sysfs. Nothing is cached, because zones may disappear by
-    # themselves.
+    # Access rights are those of sysfs. Values are never cached.
     options = {"allow_other": True} if os.geteuid() == 0 else {}
     try:
         mfusepy.FUSE(
@@ -166,8 +171,8 @@ def mount(model: TreeModel, folder: Path, load: Callable[[], float]) -> None:
             foreground=True,
             direct_io=True,
             default_permissions=True,
-            attr_timeout=0,
-            entry_timeout=0,
+            attr_timeout=names_kept_s,
+            entry_timeout=names_kept_s,
             negative_timeout=0,
             fsname="wattfold-powercap",
             **options,
