@@ -22,6 +22,7 @@ EXIT_OUTPUT_CLOSED = 141
 CLIENT = frozenset({"click", "google", "grpc", "rich"})
 """Packages of an installation without an extra."""
 EXTRAS = {
+    "aiohttp": "web",
     "cattrs": "coordinator",
     "distributed": "dask",
     "psutil": "agent",

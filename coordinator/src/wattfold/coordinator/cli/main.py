@@ -55,6 +55,7 @@ class RootCommand(LazyGroup):
         "budget": "site.budget:budget",
         "reload": "site.reload:reload",
         "watch": "site.watch:watch",
+        "web": "web.command:web",
         "profile": "profiles.profile_group:profile",
         "audit": "site.audit:audit",
         "profiles": "profiles.profiles:profiles",

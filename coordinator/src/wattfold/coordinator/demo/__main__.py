@@ -92,6 +92,12 @@ _CALIBRATE, _CHARM = "calibrate", "charm"
     show_default=True,
     help="End with a Charm++ job that shrinks by one node and expands again.",
 )
+@click.option(
+    "--web",
+    is_flag=True,
+    help="Serve the dashboard during the runs and print its links. Keeps a screenshot of each run "
+    "as web-POLICY.png if Chromium is installed. Runs are not repeated.",
+)
 def main(
     examples: Path,
     shim: Path,
@@ -102,6 +108,7 @@ def main(
     kill_coordinator: float,
     repeats: int,
     charm: bool,
+    web: bool,
 ) -> None:
     """Run the same real jobs under PARM and two baselines, with one power budget.
 
@@ -144,7 +151,8 @@ def main(
             shim=shim.resolve(),
             kill_at_s=kill_coordinator,
             scale=scale,
-            repeats=repeats,
+            repeats=0 if web else repeats,
+            web=web,
             time_left=time_left,
             interruption=interruption,
         )

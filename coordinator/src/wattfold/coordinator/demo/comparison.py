@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from wattfold.coordinator.cli.shared.connection.client import CoordinatorClient
 from wattfold.coordinator.cli.site.watch_screen import WatchScreen
 from wattfold.coordinator.demo import layout as layouts
 from wattfold.coordinator.demo import mix, programs, progress, records, report, runner
+from wattfold.coordinator.demo.dashboard import dashboard_of
 from wattfold.coordinator.demo.layout import Layout
 from wattfold.coordinator.demo.observer import (
     FOREIGN_SHARE_MAX,
@@ -32,6 +34,8 @@ from wattfold.coordinator.figures.comparison_table import comparison_table
 from wattfold.coordinator.figures.run_record import PolicyResult, PolicyRun
 from wattfold.v1 import coordinator_pb2 as pb
 
+During = Callable[[float], None]
+"""Called during a run, with the seconds since its start."""
 POLICIES = ("parm-wse", "easy-uniform", "fifo-easy")
 """Order of the runs; the first one measures the profiles. Table and picture reverse the order."""
 PROFILES = "profiles"
@@ -59,6 +63,8 @@ class Setup:
     repeats: int
     time_left: TimeLeft
     interruption: runner.Interruption
+    web: bool = False
+    """Whether to serve the dashboard during the runs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,8 +162,11 @@ def _run_policy(
             f"[bold]{step}. {policy}[/] ({name}): {len(setup.mix)} jobs arrive ({left})",
             soft_wrap=True,
         )
-        with observer_of(site, nodes, budget_uw) as observer:
-            finished = _follow(setup, site, client, console)
+        with (
+            observer_of(site, nodes, budget_uw) as observer,
+            _dashboard(setup, site, policy, console) as watched,
+        ):
+            finished = _follow(setup, site, client, console, watched)
         run = records.read_run(
             site.record, policy, finished.start_s, finished.end_s, observer.limits()
         )
@@ -224,8 +233,15 @@ def _follow(
     site: Site,
     client: CoordinatorClient,
     console: Console,
+    watched: During | None,
 ) -> runner.Finished:
-    during = _killer(setup, site, console) if setup.kill_at_s else None
+    calls = [_killer(setup, site, console)] if setup.kill_at_s else []
+    calls += [watched] if watched is not None else []
+
+    def during(now_s: float) -> None:
+        for call in calls:
+            call(now_s)
+
     if not console.is_terminal:
         show_line = progress.lines(console, len(setup.mix), setup.time_left.text)
         return runner.run_mix(client, setup.mix, show_line, setup.interruption, during)
@@ -241,7 +257,19 @@ def _follow(
         return runner.run_mix(client, setup.mix, show, setup.interruption, during)
 
 
-def _killer(setup: Setup, site: Site, console: Console) -> Callable[[float], None]:
+def _dashboard(
+    setup: Setup, site: Site, policy: str, console: Console
+) -> AbstractContextManager[During | None]:
+    if not setup.web:
+        return nullcontext()
+
+    def notice(line: str) -> None:
+        console.print(f"   {line}", soft_wrap=True)
+
+    return dashboard_of(site.address, setup.out / f"web-{policy}.png", setup.scale, notice)
+
+
+def _killer(setup: Setup, site: Site, console: Console) -> During:
     done = False
 
     def during(now_s: float) -> None:

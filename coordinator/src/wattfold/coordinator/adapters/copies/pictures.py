@@ -376,6 +376,7 @@ class Pictures:
             if piece is None or 0 < piece.until_ns <= self._now_ns:
                 self.made += 1
                 message = site_messages.node_message(state, node, self._seen.nodes.get(node_id))
+                message.lease_ends_at_s = site_messages.lease_end_s(node, self._setting.clock)
                 # Other jobs and nodes decide when a leaving node may leave.
                 until_ns = self._now_ns + FRESH_NS if message.waits_for else 0
                 data = _delimited(message.SerializeToString())

@@ -37,6 +37,11 @@ def _reasons(node: Node) -> str:
     return "; ".join(filter(None, [node.message, *over]))
 
 
+def lease_end_s(node: Node, clock: Clock) -> float:
+    """Return the latest end of the lease of a silent node, in Unix seconds; 0 = not silent."""
+    return clock.wall_s(node.lease_until_ns) if node.state is NodeState.SILENT else 0.0
+
+
 def node_message(state: State, node: Node, sample: NodeSample | None) -> pb.Node:
     """Return a node with its zones and its jobs."""
     account = state.ledger.accounts.get(node.node_id)

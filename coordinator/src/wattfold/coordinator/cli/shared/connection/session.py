@@ -61,6 +61,11 @@ class Session:
             token = read_token(Path(self._token_file))
         return CoordinatorClient(self.address, token)
 
+    def global_options(self) -> tuple[str, ...]:
+        """Return the options that reach the same coordinator, for another process."""
+        token = ("--token-file", os.fspath(self._token_file)) if self._token_file else ()
+        return ("--coordinator", self.address, *token)
+
     def console(self, stderr: bool = False) -> Console:
         """Return a console on the current standard output or error."""
         # Rich loads slowly, and most listings do not need it.

@@ -57,6 +57,7 @@ SHORT_HELPS: Mapping[str, str] = {
     "site.reserve:reservations": "List reservations and maintenance windows that are not over.",
     "site.reserve:reserve": "Reserve nodes for some jobs, or for maintenance. For operators.",
     "site.watch:watch": "Watch power, nodes and jobs as they change.",
+    "web.command:web": "Serve the web dashboard of the site.",
     "workloads.workload:workload": "Describe, convert, generate, fetch and collect job logs.",
     "workloads.workload_collect:collect": "Write the jobs that have run here to the log OUT.",
     "workloads.workload_convert:convert": "Convert the log IN to OUT.",

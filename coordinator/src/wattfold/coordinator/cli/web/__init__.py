@@ -1,0 +1,1 @@
+"""Web dashboard: a server that reads snapshots as the command does, and its page."""
