@@ -20,13 +20,10 @@ import atexit
 import contextlib
 import ctypes
 import errno
-import faulthandler
-import importlib
 import inspect
 import os
 import pickle
 import resource
-import runpy
 import select
 import signal
 import socket
@@ -41,28 +38,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
+from warm.commands import COMMANDS, DEMO, entry
+
 MESSAGE_BYTES_MAX = 100_000
 """Larger requests start in the ordinary way: a datagram has to hold them."""
 READY_S = 60.0
 ORDINARY = subprocess.Popen
-COMMANDS = {
-    "wattfold": "wattfold",
-    "wattfold-coordinator": "coordinator",
-    "wattfold-agent": "agent",
-    "wattfold-rsh": "rsh",
-}
-"""Console scripts and their functions in ``wattfold.commands``."""
-AGENT_CODE = "from wattfold.nodeagent.app import main; main()"
 PRELOADED, SET_FOR_PRELOADED = "faketime", ("LD_PRELOAD", "FAKETIME", "NO_FAKE")
 """In the name of the library that a source may have loaded in addition, and how the names of its
 variables begin. It reads the name of the calendar's file with the clock, so a clone has its own."""
 SET_BY_COMMANDS = ("GRPC_VERBOSITY",)
 """Variables that commands set for themselves when they start; what they start inherits them."""
-CLI = "wattfold.coordinator.cli.main"
-DEMO = ["-X", "faulthandler", "-m", "wattfold.coordinator.demo"]
-WORKER = "wattfold.coordinator.solvers.worker_process"
-ZONES = "wattfold.nodeagent.emulation.fuse_tree"
-"""Power zones as files; the agent imports it as well."""
 MODULES = (
     "wattfold.commands",
     "wattfold.nodeagent.app",
@@ -232,48 +218,6 @@ def _like_ours(env: Mapping[str, str]) -> bool:
     # An interpreter keeps the entries as absolute paths.
     paths = map(os.path.abspath, filter(None, env.get("PYTHONPATH", "").split(os.pathsep)))
     return read(env) == read(_source_environment) and set(paths) <= set(sys.path)
-
-
-def entry(argv: Sequence[str]) -> Callable[[], object] | None:
-    """What a clone runs for a command, with ``sys.argv`` set; None if it is not one of ours."""
-    words = list(argv)
-    program = Path(words[0])
-    here = Path(sys.executable)
-    if program.parent == here.parent and program.name in COMMANDS:
-        return lambda: _run(words, COMMANDS[program.name])
-    if program != here:
-        return None
-    if words[1:3] == ["-c", AGENT_CODE]:
-        return lambda: _run_code(["-c", *words[3:]])
-    if words[1:5] == DEMO:
-        return lambda: _run_demo(words[5:])
-    if words[1:3] == ["-m", CLI]:
-        return lambda: _run([words[0], *words[3:]], "wattfold")
-    if words[1:3] == ["-m", ZONES]:
-        return lambda: importlib.import_module(ZONES).main(words[3:])
-    if words[1:4] == ["-P", "-m", WORKER]:
-        return lambda: _run_module(words[3:])
-    return None
-
-
-def _run(argv: list[str], function: str) -> object:
-    sys.argv = argv
-    return getattr(importlib.import_module("wattfold.commands"), function)()
-
-
-def _run_code(argv: list[str]) -> object:
-    sys.argv = argv
-    return importlib.import_module("wattfold.nodeagent.app").main()
-
-
-def _run_demo(words: list[str]) -> object:
-    faulthandler.enable()
-    return _run_module([DEMO[-1], *words])
-
-
-def _run_module(words: list[str]) -> object:
-    sys.argv = words
-    return runpy.run_module(words[0], run_name="__main__", alter_sys=True)
 
 
 # ---- the source ----------------------------------------------------------------------------------

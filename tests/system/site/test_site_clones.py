@@ -17,6 +17,7 @@ import pytest
 from system.site.calendars import WHY_NOT, Calendar
 from system.site.live_site import LiveSite, wait_until
 from warm import start
+from warm.commands import WORKER
 
 pytestmark = pytest.mark.skipif(
     subprocess.Popen is start.ORDINARY, reason="needs a kernel that clones can be made on"
@@ -54,7 +55,7 @@ def test_agents_coordinators_and_their_workers_are_clones(
     assert is_clone(coordinator.pid)
 
     def workers() -> list[int]:
-        found = [one for one in coordinator.children() if start.WORKER in one.cmdline()]
+        found = [one for one in coordinator.children() if WORKER in one.cmdline()]
         return [one.pid for one in found] if len(found) == 2 else []
 
     assert all(map(is_clone, wait_until("the workers for plans and views", workers)))

@@ -1,0 +1,66 @@
+"""What a clone runs for each command of the product, as its script or ``python -m`` would."""
+
+from __future__ import annotations
+
+import faulthandler
+import importlib
+import runpy
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+COMMANDS = {
+    "wattfold": "wattfold",
+    "wattfold-coordinator": "coordinator",
+    "wattfold-agent": "agent",
+    "wattfold-rsh": "rsh",
+}
+"""Console scripts and their functions in ``wattfold.commands``."""
+AGENT_CODE = "from wattfold.nodeagent.app import main; main()"
+CLI = "wattfold.coordinator.cli.main"
+DEMO = ["-X", "faulthandler", "-m", "wattfold.coordinator.demo"]
+WORKER = "wattfold.coordinator.solvers.worker_process"
+ZONES = "wattfold.nodeagent.emulation.fuse_tree"
+"""Power zones as files; the agent imports it as well."""
+
+
+def entry(argv: Sequence[str]) -> Callable[[], object] | None:
+    """What a clone runs for a command, with ``sys.argv`` set; None if it is not one of ours."""
+    words = list(argv)
+    program = Path(words[0])
+    here = Path(sys.executable)
+    if program.parent == here.parent and program.name in COMMANDS:
+        return lambda: _run(words, COMMANDS[program.name])
+    if program != here:
+        return None
+    if words[1:3] == ["-c", AGENT_CODE]:
+        return lambda: _run_code(["-c", *words[3:]])
+    if words[1:5] == DEMO:
+        return lambda: _run_demo(words[5:])
+    if words[1:3] == ["-m", CLI]:
+        return lambda: _run([words[0], *words[3:]], "wattfold")
+    if words[1:3] == ["-m", ZONES]:
+        return lambda: importlib.import_module(ZONES).main(words[3:])
+    if words[1:4] == ["-P", "-m", WORKER]:
+        return lambda: _run_module(words[3:])
+    return None
+
+
+def _run(argv: list[str], function: str) -> object:
+    sys.argv = argv
+    return getattr(importlib.import_module("wattfold.commands"), function)()
+
+
+def _run_code(argv: list[str]) -> object:
+    sys.argv = argv
+    return importlib.import_module("wattfold.nodeagent.app").main()
+
+
+def _run_demo(words: list[str]) -> object:
+    faulthandler.enable()
+    return _run_module([DEMO[-1], *words])
+
+
+def _run_module(words: list[str]) -> object:
+    sys.argv = words
+    return runpy.run_module(words[0], run_name="__main__", alter_sys=True)
