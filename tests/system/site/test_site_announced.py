@@ -122,7 +122,15 @@ def contract(folder: Path, *steps: tuple[float, float]) -> str:
     return str(file)
 
 
+def schedulings(site: LiveSite) -> list[dict[str, Any]]:
+    """The entries of the trail about schedules, newest first."""
+    trail = json.loads(site.wattfold("--json", "audit", "--action", "ScheduleBudgets").stdout)
+    found: list[dict[str, Any]] = trail["entries"]
+    return found
+
+
 def test_a_schedule_is_kept_and_outlives_the_coordinator(site: LiveSite, tmp_path: Path) -> None:
+    earlier = len(schedulings(site))
     site.running(whole_node(site, ["sleep", "1000"], 600))
     wait_until("full power", lambda: site.client.power().committed_uw > uw(LOW_W))
     other = announce(site, HIGH_W, 3000)
@@ -147,9 +155,9 @@ def test_a_schedule_is_kept_and_outlives_the_coordinator(site: LiveSite, tmp_pat
     assert [len(again[name]) for name in ("announced", "kept", "cancelled")] == [0, 1, 0]
     site.wattfold("budget", "cancel", "--schedule", "contract")
     assert [one.number for one in site.client.power().announced] == [other["number"]]
-    trail = json.loads(site.wattfold("--json", "audit", "--action", "ScheduleBudgets").stdout)
-    assert len(trail["entries"]) == 4, "one entry for each request"
-    assert all("name=contract" in one["detail"] for one in trail["entries"])
+    trail = schedulings(site)
+    assert len(trail) == earlier + 4, "one entry for each request"
+    assert all("name=contract" in one["detail"] for one in trail)
 
 
 def test_an_impossible_budget_refuses_the_whole_schedule(site: LiveSite) -> None:

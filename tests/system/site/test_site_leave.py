@@ -29,6 +29,7 @@ def limits_w(site: LiveSite, index: int) -> float:
 
 
 def test_a_node_leaves_when_its_job_has_ended_and_there_is_room(site: LiveSite) -> None:
+    site.wattfold("budget", "set", "75W")
     gate = Gate(site.work)
     job = site.submit(gate.line("a"), size_min=2)
     index = int(site.running(job).shares[0].node_id.removeprefix("n"))
