@@ -20,7 +20,9 @@ ASLEEP_W, BOOT_W = 3.0, 40.0
 _PROGRAM = """#!/bin/sh
 # usage: switch FOLDER off|on SECONDS NODE
 echo "$3" > "$1/$2-$4"
-while [ ! -e "$1/$2-$4.status" ]; do sleep 0.05; done
+# A program whose call was removed belongs to a coordinator that was killed.
+while [ -e "$1/$2-$4" ] && [ ! -e "$1/$2-$4.status" ]; do sleep 0.05; done
+[ -e "$1/$2-$4.status" ] || exit 1
 status=$(cat "$1/$2-$4.status")
 rm -f "$1/$2-$4" "$1/$2-$4.status"
 echo "the $2 of $4 ends with $status"
