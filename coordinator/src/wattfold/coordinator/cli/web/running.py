@@ -74,7 +74,9 @@ async def run_dashboard(session: Session, client: CoordinatorClient, settings: S
 def _tell_links(loop: asyncio.AbstractEventLoop, settings: Settings, guarded: Guard) -> None:
     """Print the first link, and another link for every line on a terminal or from a pipe."""
     settings.tell(settings.port, guarded.new_link())
-    if settings.port is None or not (sys.stdin.isatty() or _is_pipe(sys.stdin.fileno())):
+    # There is no standard input if its descriptor was closed.
+    asks = sys.stdin is not None and (sys.stdin.isatty() or _is_pipe(sys.stdin.fileno()))
+    if settings.port is None or not asks:
         return
 
     def next_link() -> None:
