@@ -42,8 +42,20 @@ class Budgets:
         """Set it at once, with a deadline. Raises CliError."""
         called_ns = time.monotonic_ns()
         self._client().set_budget(uw(budget_w), int(DEADLINE_S * 1e9))
-        kept_ns = time.monotonic_ns() + int(DEADLINE_S * 1e9)
-        self._note(BudgetOrder(called_ns=called_ns, kept_from_ns=kept_ns, budget_uw=uw(budget_w)))
+        answered_ns = time.monotonic_ns()
+        kept_ns = answered_ns + int(DEADLINE_S * 1e9)
+        order = BudgetOrder(called_ns=called_ns, kept_from_ns=kept_ns, budget_uw=uw(budget_w))
+        came = [
+            one
+            for one in self._facts.budgets
+            if called_ns < one.called_ns + _CLOCK_NS and one.called_ns <= answered_ns
+        ]
+        self._note(order)
+        # An announced budget came during the call. The last of the two that was handled stands.
+        if came:
+            power = self._client().power()
+            if (power.pending_budget_uw or power.budget_uw) == order.budget_uw:
+                self._note(replace(order, called_ns=answered_ns))
 
     def announce(self, budget_w: float, in_s: float) -> None:
         """Announce it by the calendar of the coordinator. Raises CliError."""
