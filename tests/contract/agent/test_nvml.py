@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import errno
+import json
 import shutil
 import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -442,6 +444,25 @@ def c_library(folder: Path, *, init: int = 0) -> tuple[str, Path]:
     return str(library), notes
 
 
+_ATTEMPT = """
+import json, sys
+from wattfold.nodeagent import guard_writes
+print(json.dumps(guard_writes._attempt_gpus(json.load(sys.stdin), sys.argv[1])))
+"""
+
+
+def attempt_gpus(writes: list[list[str]], library: str) -> list[tuple[list[str], str]]:
+    """Do it in a process like the guard. The threads of gRPC in ours can crash a forked child."""
+    done = subprocess.run(
+        [sys.executable, "-c", _ATTEMPT, library],
+        input=json.dumps(writes),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return [(write, why) for write, why in json.loads(done.stdout)]
+
+
 def writes_of(uuid: str, limit_uw: int) -> list[list[str]]:
     folder = f"/dev/nvidiactl/nvml:{uuid}"
     return [[f"{folder}/{LIMIT}", str(limit_uw)], [f"{folder}/enabled", "1"]]
@@ -450,7 +471,7 @@ def writes_of(uuid: str, limit_uw: int) -> list[list[str]]:
 def test_the_guard_sets_gpus(tmp_path):
     library, notes = c_library(tmp_path)
     writes = [*writes_of(A, 200_000_000), *writes_of(B, 200_000_000)]
-    failed = guard_writes._attempt_gpus(writes, library)
+    failed = attempt_gpus(writes, library)
     assert notes.read_text() == "limit 1 200000\npersistence 1 1\n"
     assert failed == [(write, "other") for write in writes[2:]]
 
@@ -458,17 +479,15 @@ def test_the_guard_sets_gpus(tmp_path):
 def test_the_guard_says_why_it_could_not(tmp_path):
     library, notes = c_library(tmp_path, init=4)
     writes = writes_of(A, 200_000_000)
-    assert [why for _, why in guard_writes._attempt_gpus(writes, library)] == [
-        "Insufficient Permissions"
-    ] * 2
+    assert [why for _, why in attempt_gpus(writes, library)] == ["Insufficient Permissions"] * 2
     assert not notes.exists()
-    absent = guard_writes._attempt_gpus(writes, str(tmp_path / "absent.so"))
+    absent = attempt_gpus(writes, str(tmp_path / "absent.so"))
     assert all("absent.so" in why for _, why in absent)
 
 
 def test_a_driver_that_crashes_does_not_take_the_guard_along(tmp_path):
     library, _ = c_library(tmp_path)
-    failed = guard_writes._attempt_gpus(writes_of(A, 13_000_000), library)
+    failed = attempt_gpus(writes_of(A, 13_000_000), library)
     assert [why for _, why in failed] == ["the driver did not answer"] * 2
 
 

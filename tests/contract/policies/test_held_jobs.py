@@ -21,7 +21,8 @@ from wattfold.simulator.runs.case import PolicyChoice, SimulationCase, WorkloadS
 
 JOBS = WorkloadSource(model="lublin", jobs=24, gamma=0.4, profiles=True, cut_sizes=True)
 HOLD_NS = 4 * 3600 * NS_PER_S
-DAY = EnergyPrice((0.0, 6 * 3600.0, 18 * 3600.0), (0.1, 0.3, 0.1), daily=True)
+DAY = EnergyPrice((0.0, 3 * 3600.0, 18 * 3600.0), (0.3, 0.1, 0.3), daily=True)
+"""Expensive when the first jobs are submitted, in the first hours of 1970."""
 
 
 def case_of(entry: registry.RegisteredPolicy) -> SimulationCase:

@@ -169,8 +169,8 @@ def test_what_is_wrong_is_said_in_one_line(words: str, message: str) -> None:
 
 
 def test_each_policy_runs_without_and_with_holds() -> None:
-    words = "--model lublin --jobs 60 --gamma 0.5 --nodes 32 --policies easy,fcfs --price-hold 6h"
-    prices = "0:00 0.10, 7:00 0.30, 20:00 0.10"
+    words = "--model lublin --jobs 20 --nodes 64 --idle 5 --policies easy,fcfs --price-hold 6h"
+    prices = "0:00 0.30, 3:00 0.10, 18:00 0.30"
     result = wattfold("--json", "compare", *words.split(), "--energy-price", prices)
     answer = json.loads(result.stdout)
     names = [run["policy"] for run in answer["runs"]]

@@ -68,7 +68,7 @@ def test_the_commands_of_the_pages_work(words: list[str]) -> None:
 
 
 def test_the_pages_have_commands() -> None:
-    assert len(COMMANDS) == 19
+    assert len(COMMANDS) == 20
 
 
 def test_the_page_names_every_column_and_option() -> None:
