@@ -1,4 +1,4 @@
-"""The dashboard beside a run of the demonstration, and a screenshot of it if there is a Chromium.
+"""The dashboard of a run of the demonstration, and a screenshot of it if there is a Chromium.
 
 Dashboard and browser use CPU time of the machine, so a run with them is a show and no measurement.
 """
@@ -71,7 +71,7 @@ class Dashboard:
 def dashboard_of(
     address: str, picture: Path, scale: float, notice: Callable[[str], None]
 ) -> Iterator[Callable[[float], None]]:
-    """Serve the dashboard of a site and tell its link. Yields the function called during the run.
+    """Serve the dashboard of a site and show its link. Yields the function called during the run.
 
     Raises CliError if it cannot start.
     """

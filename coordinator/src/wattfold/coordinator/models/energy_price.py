@@ -84,7 +84,7 @@ class EnergyPrice:
         return 2 * self.times_s[-1] - self.times_s[-2]
 
     def cheapest_begin_s(self, begin_s: float, latest_s: float, span_s: float) -> float:
-        """Return when constant power over ``span_s`` costs least, from ``begin_s`` to ``latest_s``.
+        """Return the cheapest begin of ``span_s`` of constant power, up to ``latest_s``.
 
         It is the earliest such time, and ``begin_s`` itself if waiting saves less than
         `LEAST_SAVING` of the cost. No span may end after the last known price.

@@ -18,7 +18,7 @@ LEVELS = ("alarm", "warning", "notice")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alarm:
-    """A condition. ``node`` and ``job`` are what it is about, empty = the site."""
+    """A condition of a node, of a job, or (both empty) of the site."""
 
     level: str
     title: str
@@ -28,7 +28,7 @@ class Alarm:
     until_s: float = 0.0
     """Unix seconds; 0 = no countdown."""
     until: str = ""
-    """What happens then."""
+    """The event at this time."""
 
 
 def alarms(view: pb.ClusterView) -> list[Alarm]:

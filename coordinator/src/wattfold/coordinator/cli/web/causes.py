@@ -10,10 +10,15 @@ from wattfold.coordinator.cli.shared.texts import formatting as f
 from wattfold.v1 import coordinator_pb2 as pb
 
 CAUSES = ("base", "idle", "jobs", "changing", "away", "outside")
-"""base: base power. idle: floors of zones, and caps of nodes without jobs. jobs: caps above the
-floors of nodes with jobs. changing: charged above the confirmed caps, while caps change. away:
-nodes that do not answer, or that operators took out of service. outside: power outside the ledger
-that no operator has accepted."""
+"""Names of the causes.
+
+- base: base power
+- idle: floors of zones, and caps of nodes without jobs
+- jobs: caps above the floors of nodes with jobs
+- changing: charges above the confirmed caps, while caps change
+- away: silent nodes, and nodes out of service
+- outside: power outside the ledger without the acceptance of an operator
+"""
 
 Watts = dict[str, float]
 

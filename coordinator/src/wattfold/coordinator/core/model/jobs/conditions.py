@@ -33,7 +33,7 @@ class StartConditions:
     """Conditions that a job must meet before policies see it. They do not apply to later attempts.
 
     ``begin_ns`` is in coordinator time and keeps its calendar time; -1 = none. With ``cheaper``, it
-    is the time at which the energy of the job is cheapest, and not the wish of its user.
+    is the time at which the energy of the job is cheapest, and not a request of its user.
     """
 
     after: tuple[Dependency, ...] = ()

@@ -1,1 +1,1 @@
-"""What happens to jobs: their events, attempts, ends and processes."""
+"""Rules for jobs: their events, attempts, ends and processes."""

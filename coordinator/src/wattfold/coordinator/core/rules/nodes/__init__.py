@@ -1,1 +1,1 @@
-"""What happens to nodes: reports, orders, leases, sleep and reservations."""
+"""Rules for nodes: reports, orders, leases, sleep and reservations."""

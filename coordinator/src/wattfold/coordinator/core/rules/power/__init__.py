@@ -1,1 +1,1 @@
-"""What keeps the budget: caps, budgets, emergencies and admission of nodes."""
+"""Rules for the budget: caps, budgets, emergencies and admission of nodes."""
