@@ -7,7 +7,7 @@ from bisect import insort
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from system.orders.judge import NS_PER_S, BudgetOrder, Facts
+from system.orders.judge import NS_PER_S, BudgetOrder, EmergencyLimit, Facts
 from system.site.calendars import NOTICED_S
 from system.site.live_site import uw
 
@@ -94,6 +94,30 @@ class Budgets:
         self._client().cancel_budget(order.number)
         self._facts.budgets.remove(order)
 
+    def begin_emergency(self, limit_w: float) -> None:
+        """Begin or change an emergency. Raises CliError.
+
+        Its limit is judged only where its forecast says that caps can keep to it.
+        """
+        called_ns, limit_uw = time.monotonic_ns(), uw(limit_w)
+        answer = self._client().begin_emergency(pb.BeginEmergencyRequest(limit_uw=limit_uw))
+        kept_ns = time.monotonic_ns() + int(DEADLINE_S * NS_PER_S)
+        for one in self._facts.emergencies:
+            # Until a lower limit must be kept, the one before it is.
+            until_ns = kept_ns if limit_uw <= one.limit_uw and not answer.short_uw else called_ns
+            one.until_ns = one.until_ns or until_ns
+        if not answer.short_uw:
+            self._facts.emergencies.append(EmergencyLimit(limit_uw=limit_uw, kept_from_ns=kept_ns))
+
+    def end_emergency(self) -> None:
+        """End the emergency. Raises CliError."""
+        self._emergency_over(time.monotonic_ns())
+        self._client().end_emergency()
+
+    def _emergency_over(self, at_ns: int) -> None:
+        for one in self._facts.emergencies:
+            one.until_ns = one.until_ns or at_ns
+
     def ahead(self, least_s: float = 0.0) -> list[BudgetOrder]:
         """The announced budgets that come in so many seconds or later."""
         from_ns = time.monotonic_ns() + int(least_s * NS_PER_S)
@@ -113,6 +137,10 @@ class Budgets:
     def taken_over(self, called_ns: int) -> None:
         """Note what a copy that took over has: its word counts from the call of its start."""
         power, now_ns = self._client().power(), time.monotonic_ns()
+        self._emergency_over(called_ns)
+        if power.HasField("emergency") and not power.emergency.short_uw:
+            limit = EmergencyLimit(limit_uw=power.emergency.limit_uw, kept_from_ns=now_ns + LATE_NS)
+            self._facts.emergencies.append(limit)
         self._facts.budgets[:] = [
             order for order in self._facts.budgets if order.called_ns < called_ns
         ]

@@ -6,9 +6,10 @@ and whatever becomes of its agent, its guard and the coordinator. It does not co
 operator's word says so: from the call of `forget` on until a coordinator shows it as charged, or
 3 s after one shows it as returned. A raised budget is in force from the call on, a lowered one
 from its deadline on, which is counted from the answer. An announced budget is in force, and kept,
-from its time on. Where its calendar is set, or a copy of the state takes over, a coordinator finds
-budgets in force that nobody announced by then: they are as if lowered at that moment. Nothing else
-is excused.
+from its time on. An emergency that its forecast could keep to limits the sum as well, from its
+deadline until the call that ends or replaces it. Where its calendar is set, or a copy of the state
+takes over, a coordinator finds budgets in force that nobody announced by then: they are as if
+lowered at that moment. Nothing else is excused.
 """
 
 from __future__ import annotations
@@ -74,6 +75,20 @@ class BudgetOrder:
     """Whether it belongs to the schedule of the trial."""
 
 
+@dataclass(slots=True, kw_only=True)
+class EmergencyLimit:
+    """The limit of an emergency, while it must be kept."""
+
+    limit_uw: int
+    kept_from_ns: int
+    until_ns: int = 0
+    """0 = it is in force."""
+
+    def holds(self, at_ns: int) -> bool:
+        """Whether it must be kept at a time."""
+        return self.kept_from_ns <= at_ns and (not self.until_ns or at_ns < self.until_ns)
+
+
 @dataclass(slots=True)
 class Facts:
     """What the trial did, in the order of time."""
@@ -82,6 +97,7 @@ class Facts:
     events: list[tuple[int, str]] = field(default_factory=list)
     excused: dict[str, list[list[int]]] = field(default_factory=dict)
     """Times (from, until; 0 = open) in which a node does not count."""
+    emergencies: list[EmergencyLimit] = field(default_factory=list)
 
     def note(self, at_ns: int, text: str) -> None:
         """Something was done to the site."""
@@ -101,7 +117,11 @@ class Facts:
         return any(begin <= at_ns and (not end or at_ns < end) for begin, end in times)
 
     def allowed_uw(self, at_ns: int) -> int:
-        """The budget in force: the highest that may still be kept to."""
+        """The limit in force: the highest budget that may still be kept to, or an emergency's."""
+        limits = [one.limit_uw for one in self.emergencies if one.holds(at_ns)]
+        return min((self._budget_uw(at_ns), *limits))
+
+    def _budget_uw(self, at_ns: int) -> int:
         given = [order for order in self.budgets if order.called_ns <= at_ns]
         for index in range(len(given) - 1, -1, -1):
             if given[index].kept_from_ns <= at_ns:

@@ -36,6 +36,8 @@ _JOBS = 5
 _PROGRAMS = (["sleep", "6"], ["sleep", "20"], ["sleep", "1000"])
 """Zones draw as much as their limits let them, whatever runs."""
 _ENDLESS = (["sleep", "100000"],)
+_EMERGENCIES_W = (40.0, 70.0, 95.0)
+"""Limits of emergencies: below the floors of three nodes, just above, and below most budgets."""
 _AHEAD_S = (3.0, 12.0, 25.0)
 """When announced budgets come: caps fall for them at once, or later."""
 _CANCEL_S = 3.0
@@ -140,6 +142,10 @@ class Order:
             deed = partial(self._announce, budget_w)
             found.append((3, f"announce {budget_w:g} W", deed))
         found.append((9, "schedule budgets", self._schedule))
+        for limit_w in _EMERGENCIES_W:
+            deed = partial(site.budgets.begin_emergency, limit_w)
+            found.append((2, f"emergency {limit_w:g} W", deed))
+        found.append((8, "end the emergency", site.budgets.end_emergency))
         if ahead := site.budgets.ahead(_CANCEL_S):
             deed = partial(site.budgets.cancel, self._chance.choice(ahead))
             found.append((2, "cancel an announced budget", deed))
@@ -302,6 +308,8 @@ class Order:
         except CliError:
             return False
         budgets = [power.budget_uw, *(one.budget_uw for one in power.announced)]
+        if power.HasField("emergency"):
+            budgets.append(power.emergency.limit_uw)
         budget_uw = min(*budgets, power.pending_budget_uw or power.budget_uw)
         least_uw = self.site.machines[index].least_uw
         return power.floor_uw + power.outside_uw + least_uw <= budget_uw

@@ -3,7 +3,8 @@
 Each order is a site of its own: a coordinator, three agents on zones of different ranges that
 are mounted through FUSE, jobs, and a budget far below the sum of their maxima. Parts of it are
 stopped, killed and started again, nodes are drained, released, removed and readmitted, budgets
-are set, announced, scheduled and cancelled, and disks of agents are filled (as root), at random.
+are set, announced, scheduled and cancelled, emergencies begin and end, and disks of agents are
+filled (as root), at random.
 Accidents are among it: state folders are copied and used, calendars are set (with libfaketime),
 counters of energy are reset, and events are stored that cannot be handled. After each write to a
 zone, the sum of all limits and base powers is compared with the budget; the higher of the long-term
