@@ -11,7 +11,16 @@ from pathlib import Path
 
 import pytest
 from contract.agent.behaving_trees import why_no_fuse
-from system.orders.judge import BudgetOrder, Facts, Machine, Sample, Verdict, Zone, judge
+from system.orders.judge import (
+    BudgetOrder,
+    EmergencyLimit,
+    Facts,
+    Machine,
+    Sample,
+    Verdict,
+    Zone,
+    judge,
+)
 from system.orders.nodes_site import LEASE_S
 from system.orders.trial import line, tried
 from system.site.live_site import CPUS
@@ -61,6 +70,17 @@ def test_a_lower_budget_counts_from_its_deadline_on_and_a_later_order_does_not_p
     samples = [at(second, 40, 40) for second in (2, 5, 7, 10)]
     assert above(judge(TWO, samples, known)) == [7]
     assert above(judge(TWO, [at(7, 35, 35), at(10, 35, 36)], known)) == [10]
+
+
+def test_an_emergency_counts_from_its_deadline_until_it_is_over() -> None:
+    known = facts()
+    limit = EmergencyLimit(limit_uw=70 * W, kept_from_ns=3 * S, until_ns=6 * S)
+    known.emergencies.append(limit)
+    samples = [at(second, 30, 30) for second in (2, 4, 7)]
+    assert above(judge(TWO, samples, known)) == [4]
+    limit.until_ns = 0
+    assert above(judge(TWO, samples, known)) == [4]
+    assert not above(judge(TWO, [at(5, 25, 25)], known))
 
 
 def test_a_node_that_was_forgotten_counts_again_from_its_return_on() -> None:
