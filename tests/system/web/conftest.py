@@ -58,7 +58,7 @@ def browser() -> Iterator[Browser]:
     """Chromium for one module: Playwright runs an event loop in this thread until its end."""
     program = shutil.which("chromium")
     if importlib.util.find_spec("playwright") is None or program is None:
-        pytest.skip("needs Playwright and Chromium; see docs/dashboard.md")
+        pytest.skip("needs Playwright and Chromium; scripts/setup dev installs both")
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as player:
