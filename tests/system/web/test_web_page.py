@@ -11,6 +11,8 @@ from system.web.crowd import HOSTILE, Crowd
 from unit.cli.fake_budgets import W
 from waiting import wait_until
 
+from wattfold.v1 import coordinator_pb2 as pb
+
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
@@ -204,6 +206,41 @@ def test_a_budget_is_set_only_after_its_preview(
     page.get_by_role("button", name="Preview").click()
     page.get_by_text("below the least").wait_for()
     assert setting.is_disabled()
+
+
+def test_an_announced_budget_is_cancelled(
+    start_dashboard: Start, open_window: Open, serve_crowd: Serve
+) -> None:
+    crowd = Crowd(nodes=10, jobs=10)
+    served = start_dashboard(serve_crowd(crowd), "--control")
+    page = ready(open_window(served.link).page)
+    page.get_by_role("link", name="Budget").click()
+    cancelling = page.get_by_role("button", name="Cancel the budget of")
+    wait_until("both announced budgets", lambda: cancelling.count() == 2)
+    cancelling.first.click()
+    page.get_by_text("Announced budget 1 is cancelled.").wait_for()
+    assert [one.number for one in crowd.power.announced] == [2]
+    wait_until("the other one", lambda: cancelling.count() == 1)
+
+
+def test_the_timeline_follows_a_resize(
+    start_dashboard: Start, open_window: Open, serve_crowd: Serve
+) -> None:
+    crowd = Crowd(nodes=20, jobs=30, step_s=0.2)
+    served = start_dashboard(serve_crowd(crowd))
+    page = ready(open_window(served.link).page)
+    page.get_by_role("link", name="Timeline").click()
+    page.get_by_role("img", name="16 jobs hold cores now").wait_for()
+    page.get_by_text("Table of the same data").click()
+    cores = page.locator("table.plain tr", has=page.get_by_role("rowheader", name="1", exact=True))
+    assert "0-15" in cores.inner_text()
+    with crowd.changed:
+        crowd.jobs["1"].shares[0].cpus = "0-7"
+    wait_until("the smaller size", lambda: "0-7" in cores.inner_text())
+    with crowd.changed:
+        crowd.jobs["1"].state = pb.JOB_STATE_COMPLETED
+    page.get_by_role("img", name="15 jobs hold cores now").wait_for()
+    assert cores.count() == 0
 
 
 def test_a_lost_coordinator_is_shown(
