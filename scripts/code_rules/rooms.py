@@ -1,4 +1,4 @@
-"""Refuse new connections between the rooms of the policies: imports, classes, files, names.
+"""Refuse new connections between the rooms of the policies: imports, files, names.
 
     python scripts/code_rules/rooms.py            # what `scripts/check` runs
 
@@ -7,7 +7,6 @@
 - A window is an import of a module of a family by code outside `policies/`, unless the module is a
   front (`FRONTS`).
 - A room of a family has at most `FILES_MAX` modules.
-- A class name stands in one module of `policies/` and `solvers/`.
 - Core, adapters, engine and runs do not contain the name of a policy, because the registry knows
   all policies.
 
@@ -107,16 +106,6 @@ def files(found: Trees) -> dict[str, int]:
     return dict(counted)
 
 
-def repeated_classes(found: Trees) -> dict[str, list[str]]:
-    """Return the modules of each class name that stands in several modules."""
-    places: dict[str, list[str]] = defaultdict(list)
-    for module, tree in found.items():
-        if module.startswith((f"{POLICIES}.", "wattfold.coordinator.solvers.")):
-            for name in {node.name for node in tree.body if isinstance(node, ast.ClassDef)}:
-                places[name].append(module)
-    return {name: modules for name, modules in places.items() if len(modules) > 1}
-
-
 def policy_names(found: Trees) -> set[str]:
     """Return the names in the descriptions of policies."""
     return {
@@ -159,7 +148,7 @@ def counts(found: Trees) -> dict[str, int]:
 
 
 def findings(found: Trees, ceilings: Mapping[str, int]) -> Iterator[str]:
-    """Return counts above their ceilings, ceilings above their counts, and repeated classes."""
+    """Return counts above their ceilings, and ceilings above their counts."""
     now = counts(found)
     for key in sorted(now.keys() | ceilings.keys()):
         count, most = now.get(key, 0), ceilings.get(key, 0)
@@ -169,8 +158,6 @@ def findings(found: Trees, ceilings: Mapping[str, int]) -> Iterator[str]:
             yield f"{key}: {count}, at most {most}; see {Path(__file__).name} for the rule"
         elif count < most:
             yield f"{_CEILINGS.name}: {key} is {count}; lower or delete its ceiling of {most}"
-    for name, modules in sorted(repeated_classes(found).items()):
-        yield f"class {name} stands in {', '.join(sorted(modules))}; give each its own name"
 
 
 def main(arguments: list[str]) -> int:

@@ -15,7 +15,7 @@ from system.site.gate import Gate
 from system.site.live_site import BASE_W, LiveSite, run_command, wait_until
 from trust.head import Head
 
-from wattfold.coordinator.adapters.agents.take_over import Known, Told, lacking, next_epoch
+from wattfold.coordinator.adapters.agents.take_over import LastWriter, Told, lacking, next_epoch
 from wattfold.coordinator.adapters.journal import home
 from wattfold.coordinator.adapters.journal.journal import Journal
 from wattfold.coordinator.cli.shared.connection.client import CoordinatorClient
@@ -243,7 +243,7 @@ def test_a_moved_folder_starts_once_it_is_said_and_then_by_itself(tmp_path: Path
     ],
 )
 def test_agents_tell_whether_a_journal_is_behind(told: Told, reason: str) -> None:
-    found = lacking(Known(epoch=4, instance="me", last_number=100), [told])
+    found = lacking(LastWriter(epoch=4, instance="me", last_number=100), [told])
     assert reason in found
     assert bool(reason) is bool(found)
 

@@ -17,7 +17,7 @@ from system.site.live_site import BASE_W, CPUS, SIGCONT, SIGSTOP, LiveSite, wait
 
 from wattfold.contract.ids import NodeId
 from wattfold.coordinator.adapters.agents.calls import FencedError
-from wattfold.coordinator.adapters.agents.take_over import Known, Told, Unasked
+from wattfold.coordinator.adapters.agents.take_over import LastWriter, Told, Unasked
 from wattfold.coordinator.adapters.journal import home
 from wattfold.coordinator.adapters.journal.journal import Journal
 from wattfold.coordinator.cli.shared.connection.client import CoordinatorClient
@@ -29,7 +29,7 @@ from wattfold.v1.node_agent_pb2_grpc import NodeAgentStub
 __all__ = ["start_site"]
 
 N0, N1 = NodeId("n0"), NodeId("n1")
-KNOWN = Known(epoch=4, instance="me", last_number=100)
+KNOWN = LastWriter(epoch=4, instance="me", last_number=100)
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Connections between the rooms of the policies. Every rule of `rooms.py` fails on a sample."""
+"""Connections between the rooms of the policies, and class names. Every rule fails on a sample."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import ast
 from pathlib import Path
 
 import pytest
-from scripts.code_rules import rooms
+from scripts.code_rules import class_names, rooms
 
 ROOT = Path(__file__).resolve().parents[2]
 P = rooms.POLICIES
@@ -40,11 +40,6 @@ def test_the_sample_passes() -> None:
         ("wattfold.simulator.runs.build", f"from {P}.alpha import inner", "windows: 1, at most 0"),
         ("wattfold.coordinator.core.rules", "if name == 'alpha-one': pass", "names: 1, at most 0"),
         ("wattfold.coordinator.core.rules", "DEFAULT = 'one'", "names: 1, at most 0"),
-        (
-            "wattfold.coordinator.solvers.lists",
-            "class Queue:\n    pass",
-            f"class Queue stands in {P}.alpha.policy, wattfold.coordinator.solvers.lists",
-        ),
     ],
 )
 def test_a_new_connection_is_refused(module: str, text: str, report: str) -> None:
@@ -66,3 +61,19 @@ def test_ceilings_only_fall() -> None:
 def test_the_code_as_it_is_passes(capsys: pytest.CaptureFixture[str]) -> None:
     assert rooms.main([]) == 0, capsys.readouterr().out
     assert "scripts/code_rules/rooms.py" in (ROOT / "scripts" / "check").read_text("utf-8")
+
+
+def test_a_class_name_stands_in_one_module(tmp_path: Path) -> None:
+    (tmp_path / "queue.py").write_text("class Queue:\n    class Row: ...\n")
+    (tmp_path / "table.py").write_text("class Row: ...\n")
+    assert [*class_names.findings(tmp_path)] == []
+    (tmp_path / "parts").mkdir()
+    (tmp_path / "parts" / "rows.py").write_text("class Row: ...\n")
+    assert [*class_names.findings(tmp_path)] == [
+        "Row is a class of parts/rows.py, table.py; give each its own name"
+    ]
+
+
+def test_class_names_of_the_code_pass(capsys: pytest.CaptureFixture[str]) -> None:
+    assert class_names.main() == 0, capsys.readouterr().out
+    assert "scripts/code_rules/class_names.py" in (ROOT / "scripts" / "check").read_text("utf-8")

@@ -2,12 +2,12 @@
 
 import time
 
-from wattfold.nodeagent.adapters.devices.emulated_zones import EmulatedTree, ZoneSpec
+from wattfold.nodeagent.adapters.devices.emulated_zones import AcceptedValues, EmulatedTree
 from wattfold.nodeagent.adapters.devices.powercap_files import RealFiles
 
 S = 1_000_000_000
 
-SPEC = ZoneSpec(
+SPEC = AcceptedValues(
     package_uw_min=25_000_000,
     package_uw_max=95_000_000,
     dram_uw_min=8_000_000,

@@ -19,7 +19,7 @@ from wattfold.nodeagent.adapters.jobs.device_filter import instructions
 from wattfold.nodeagent.adapters.jobs.gpu_access import (
     AccessMechanism,
     HeldAccess,
-    Told,
+    NamedGpus,
     access_roots,
     choose_access,
     held_access,
@@ -97,13 +97,13 @@ def test_this_process_is_not_held(access: HeldAccess) -> None:
 def test_without_groups_or_devices_jobs_are_told_only(tmp_path: Path) -> None:
     for gpus in (GPUS, (NodeGpu(id=A),)):
         told = choose_access(tmp_path, "n", "auto", gpus)
-        assert isinstance(told, Told)
+        assert isinstance(told, NamedGpus)
         assert told.prepare(JOB, (A,)) == ()
     with pytest.raises(OSError, match="no control group can deny devices"):
         choose_access(tmp_path, "n", "cgroup", GPUS)
     with pytest.raises(OSError, match="gpu_devices"):
         choose_access(tmp_path, "n", "cgroup", (NodeGpu(id=A),))
-    assert isinstance(choose_access(CGROUPS, "n", "off", GPUS), Told)
+    assert isinstance(choose_access(CGROUPS, "n", "off", GPUS), NamedGpus)
 
 
 def verdict(program: bytes, kind: int, major: int, minor: int) -> int:

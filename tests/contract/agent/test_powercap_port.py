@@ -6,9 +6,9 @@ import pytest
 from contract.agent.powercap_trees import two_sockets_reversed, zone
 
 from wattfold.nodeagent.adapters.devices.emulated_zones import (
+    AcceptedValues,
     EmulatedFirmware,
     EmulatedTree,
-    ZoneSpec,
 )
 from wattfold.nodeagent.adapters.devices.zone_ranges import RangeSetting
 from wattfold.nodeagent.adapters.devices.zone_search import discover
@@ -17,7 +17,7 @@ from wattfold.nodeagent.adapters.jobs.throttle import SignalThrottle
 from wattfold.nodeagent.core.caps import ZoneKind
 from wattfold.nodeagent.core.emulation_model import EmulationModel
 
-SPEC = ZoneSpec(
+SPEC = AcceptedValues(
     package_uw_min=25_000_000,
     package_uw_max=95_000_000,
     dram_uw_min=8_000_000,

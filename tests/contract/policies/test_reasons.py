@@ -18,7 +18,7 @@ from unit.core.stage import NODES, S, Stage, W, job_spec, planning_round
 from wattfold.contract.ids import JobId, NodeId
 from wattfold.coordinator.adapters.beside import Beside
 from wattfold.coordinator.adapters.copies import pictures, view_requests
-from wattfold.coordinator.adapters.copies.outlook_views import Setting
+from wattfold.coordinator.adapters.copies.outlook_views import ViewInputs
 from wattfold.coordinator.adapters.copies.replica_feed import ReplicaFeed, for_planning, whole
 from wattfold.coordinator.adapters.door.peers import Peer
 from wattfold.coordinator.adapters.planning import propose
@@ -62,7 +62,7 @@ class Site(Stage):
 
     def ask(self, question: view_requests.Question) -> bytes:
         clock: Any = StoppedClock(self.now_ns)
-        setting = Setting(clock=clock, policy=self.policy)
+        setting = ViewInputs(clock=clock, policy=self.policy)
         feed = ReplicaFeed(InPlaceWorker(), lambda: self.core.state, whole)
         asked = feed.ask(
             pictures.answer, lambda _: (setting, view_requests.AgentReports(), (question,)), 1.0

@@ -26,7 +26,7 @@ from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.units import uw_from_w
 from wattfold.coordinator.cli.shared.connection.client import CoordinatorClient
 from wattfold.coordinator.demo import site as demo_site
-from wattfold.coordinator.demo.site import NodePlan, Site, SitePlan
+from wattfold.coordinator.demo.site import DemoSite, NodePlan, SitePlan
 from wattfold.v1 import common_pb2, node_agent_pb2_grpc
 from wattfold.v1 import coordinator_pb2 as pb
 from wattfold.v1 import node_agent_pb2 as agent_pb
@@ -129,7 +129,7 @@ def site_plan(
     )
 
 
-class LiveSite(Site):
+class LiveSite(DemoSite):
     """A running site with a client. At its end the record is checked against the budget."""
 
     def __init__(self, plan: SitePlan, logs: Path) -> None:

@@ -10,7 +10,7 @@ from rich.console import Console
 from system.site.live_site import EXAMPLES, SHIM
 
 from wattfold.coordinator.demo.runner import Interruption
-from wattfold.coordinator.demo.sharing import Extent, Trial
+from wattfold.coordinator.demo.sharing import SharingExtent, SharingTrial
 from wattfold.simulator.papers.slowdown_driven.measured import load
 from wattfold.simulator.papers.slowdown_driven.measured_claims import (
     SHARED,
@@ -22,8 +22,8 @@ pytestmark = [pytest.mark.system]
 
 def test_the_same_jobs_run_under_both_policies(tmp_path: Path) -> None:
     said = io.StringIO()
-    trial = Trial(
-        Extent(jobs=4, seeds=1, scale=0.1),
+    trial = SharingTrial(
+        SharingExtent(jobs=4, seeds=1, scale=0.1),
         EXAMPLES,
         SHIM,
         tmp_path / "work",

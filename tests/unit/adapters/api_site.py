@@ -14,7 +14,7 @@ from unit.adapters.in_place import InPlaceWorker
 
 from wattfold.coordinator.adapters.asking import ASKING, Asking
 from wattfold.coordinator.adapters.clock import Clock
-from wattfold.coordinator.adapters.copies.outlook_views import Setting
+from wattfold.coordinator.adapters.copies.outlook_views import ViewInputs
 from wattfold.coordinator.adapters.copies.picture_feed import PictureFeed
 from wattfold.coordinator.adapters.copies.replica_feed import ReplicaFeed, whole
 from wattfold.coordinator.adapters.door import raw_answers
@@ -94,7 +94,7 @@ class ApiSite:
         self.worker = InPlaceWorker()
         self.feed = ReplicaFeed(self.worker, lambda: self.core.state, whole)
         self.service.followers.append(self.feed.note)
-        setting = Setting(clock=self.service.clock, policy=FifoEasy())
+        setting = ViewInputs(clock=self.service.clock, policy=FifoEasy())
         self.pictures = PictureFeed(self.feed, self.seen, lambda: setting)
         path = folder / "history.sqlite"
         self.recorder = HistoryRecorder(

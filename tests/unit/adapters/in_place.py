@@ -38,11 +38,11 @@ class InPlaceWorker:
         self.bytes += len(message)
         called, arguments = pickle.loads(message)
         self.updates.append(arguments[0])
-        others, replica._Process.replica = replica._Process.replica, self._replica
+        others, replica._ReplicaProcess.replica = replica._ReplicaProcess.replica, self._replica
         try:
             value = pickle.loads(pickle.dumps(called(*arguments)))
         except Exception as error:  # noqa: BLE001 - as in the worker
             return Crashed(reason=repr(error), details="")
         finally:
-            self._replica, replica._Process.replica = replica._Process.replica, others
+            self._replica, replica._ReplicaProcess.replica = replica._ReplicaProcess.replica, others
         return Success(value=value)

@@ -22,7 +22,9 @@ from wattfold.v1 import coordinator_pb2 as pb
 ORIGIN_S = 1_800_000_000.0
 
 
-def propose(stage: Stage, *budgets: tuple[float, float], name: str = "day") -> schedules.Proposal:
+def propose(
+    stage: Stage, *budgets: tuple[float, float], name: str = "day"
+) -> schedules.ScheduleProposal:
     """Judge a schedule of pairs: seconds from the start of the stage, and watts."""
     asked = pb.ScheduleBudgetsRequest(name=name)
     for at_s, budget_w in budgets:
@@ -30,7 +32,9 @@ def propose(stage: Stage, *budgets: tuple[float, float], name: str = "day") -> s
     return schedules.propose(stage.core.state, asked, FixedClock(stage), SETTLE_NS)
 
 
-def put(stage: Stage, *budgets: tuple[float, float], name: str = "day") -> schedules.Proposal:
+def put(
+    stage: Stage, *budgets: tuple[float, float], name: str = "day"
+) -> schedules.ScheduleProposal:
     proposal = propose(stage, *budgets, name=name)
     assert proposal.reason == ""
     stage.send(proposal.event)

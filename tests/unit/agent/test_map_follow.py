@@ -15,7 +15,7 @@ from wattfold.contract.processor_map import MapOrder, MapRefusedError
 from wattfold.nodeagent.core.errors import InvalidRequest
 from wattfold.nodeagent.core.launch import ResizeMode
 from wattfold.nodeagent.service.jobs.charm_program import MapWay, NotUpError, Processor, Seen
-from wattfold.nodeagent.service.jobs.followers import NOBODY, Told
+from wattfold.nodeagent.service.jobs.followers import NOBODY, Reaction
 from wattfold.nodeagent.service.jobs.job_maps import checked_map, fitting_map
 from wattfold.nodeagent.service.jobs.map_follow import MESSAGE_MAX, FollowPace, MapFollow
 from wattfold.nodeagent.service.jobs.records import Job, JobState, from_record, to_record
@@ -100,7 +100,7 @@ class Shims:
     def __init__(self) -> None:
         self.told: list[CpuSet] = []
 
-    async def tell(self, job: Job, deadline_s: float) -> Told:
+    async def tell(self, job: Job, deadline_s: float) -> Reaction:
         assert deadline_s == 0
         self.told.append(job.cpus)
         return NOBODY
@@ -121,7 +121,7 @@ class Stand:
     def begin(self) -> None:
         self.follow.begin(self.job)
 
-    async def tell(self, digits: str, deadline_s: float = LONG_S) -> Told:
+    async def tell(self, digits: str, deadline_s: float = LONG_S) -> Reaction:
         """Notify the task as a change of the mask does."""
         self.job.wanted_map = bytes(int(digit) for digit in digits)
         self.job.cpus = CpuSet.of(range(digits.count("1")))

@@ -19,12 +19,19 @@ from wattfold.contract.step_protocol import (
     StepExit,
 )
 from wattfold.coordinator.cli.rsh import rsh_session
-from wattfold.coordinator.cli.rsh.rsh import Call, Place, find_place, parse_call, read_places, run
+from wattfold.coordinator.cli.rsh.rsh import (
+    Call,
+    HostEntry,
+    find_place,
+    parse_call,
+    read_places,
+    run,
+)
 from wattfold.coordinator.cli.rsh.rsh_session import RshError, run_remote
 
 PLACES = [
-    Place(node_id="n0", address="unix:/a", alias="127.0.0.1"),
-    Place(node_id="n1", address="unix:/b", alias="127.0.0.2"),
+    HostEntry(node_id="n0", address="unix:/a", alias="127.0.0.1"),
+    HostEntry(node_id="n1", address="unix:/b", alias="127.0.0.2"),
 ]
 
 

@@ -12,9 +12,9 @@ from unit.cli.fake_coordinator import FakeCoordinator, W
 
 from wattfold.coordinator.cli.shared.errors import BadRequestError
 from wattfold.coordinator.cli.site.schedules.calendar_rules import read_calendar
-from wattfold.coordinator.cli.site.schedules.preview import Level, budget_graph
+from wattfold.coordinator.cli.site.schedules.preview import BudgetLevel, budget_graph
 from wattfold.coordinator.cli.site.schedules.series import Above, parse_above, read_series
-from wattfold.coordinator.cli.site.schedules.steps import Step, course
+from wattfold.coordinator.cli.site.schedules.steps import ScheduledStep, course
 
 WINTER_S = 1_800_002_400.0
 """2027-01-15 09:40 in Berlin, a Friday."""
@@ -30,7 +30,7 @@ def berlin(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     time.tzset()
 
 
-def local(step: Step) -> tuple[str, int]:
+def local(step: ScheduledStep) -> tuple[str, int]:
     """The local time of a step, and its watts."""
     return time.strftime("%a %m-%d %H:%M%z", time.localtime(step.at_s)), step.budget_uw // W
 
@@ -184,11 +184,13 @@ def test_calendars_that_are_refused(tmp_path: Path, text: str, why: str) -> None
 
 
 def test_equal_neighbours_are_one_and_the_past_is_left_out() -> None:
-    steps = [Step(at_s, budget) for at_s, budget in ((4, 5), (1, 9), (2, 9), (3, 5), (5, 7))]
-    assert course(steps, 2.5) == course([*steps, Step(5.5, 7)], 2.5)
+    steps = [
+        ScheduledStep(at_s, budget) for at_s, budget in ((4, 5), (1, 9), (2, 9), (3, 5), (5, 7))
+    ]
+    assert course(steps, 2.5) == course([*steps, ScheduledStep(5.5, 7)], 2.5)
     seen = course(steps, 2.5)
     assert (seen.now_uw, seen.passed) == (9, 1)
-    assert seen.coming == (Step(3, 5), Step(5, 7))
+    assert seen.coming == (ScheduledStep(3, 5), ScheduledStep(5, 7))
     assert course(steps, 0).now_uw == 0
 
 
@@ -286,7 +288,12 @@ def test_power_shows_the_next_announced_budgets_only(
 
 
 def test_the_graph_shows_the_lowest_budget_of_each_span_and_the_minimum() -> None:
-    found = [Level(0, 80 * W), Level(50, 40 * W), Level(51, 80 * W), Level(100, 10 * W)]
+    found = [
+        BudgetLevel(0, 80 * W),
+        BudgetLevel(50, 40 * W),
+        BudgetLevel(51, 80 * W),
+        BudgetLevel(100, 10 * W),
+    ]
     lines = [line.plain for line in budget_graph(found, 20 * W, 89)]
     assert len(lines) == 9
     assert lines[0].startswith("    80 W ███")

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from wattfold.coordinator.cli.shared.errors import BadRequestError
-from wattfold.coordinator.cli.workloads.workload_collect import Site, site_of, workload_of
+from wattfold.coordinator.cli.workloads.workload_collect import CollectedSite, site_of, workload_of
 from wattfold.simulator.workloads.swf_reader import read_swf
 from wattfold.simulator.workloads.swf_writer import write_swf
 from wattfold.v1 import coordinator_pb2 as pb
 
-SITE = Site(nodes=4, cores=32, each=8)
+SITE = CollectedSite(nodes=4, cores=32, each=8)
 S = 1_000_000_000
 
 
@@ -74,5 +74,5 @@ def test_nodes_that_differ_need_a_word_what_one_counts() -> None:
         BadRequestError, match="nodes have 4 to 8 cores; give the number of processors"
     ):
         site_of(nodes, None)
-    assert site_of(nodes, 6) == Site(nodes=2, cores=12, each=6)
-    assert site_of(nodes[:1], None) == Site(nodes=1, cores=8, each=8)
+    assert site_of(nodes, 6) == CollectedSite(nodes=2, cores=12, each=6)
+    assert site_of(nodes[:1], None) == CollectedSite(nodes=1, cores=8, each=8)

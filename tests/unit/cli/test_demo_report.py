@@ -8,7 +8,7 @@ import pytest
 
 from wattfold.coordinator.demo import report
 from wattfold.coordinator.demo.report import DemoReport
-from wattfold.coordinator.demo.time_left import Step, TimeLeft
+from wattfold.coordinator.demo.time_left import DemoPart, TimeLeft
 from wattfold.coordinator.figures.run_record import (
     BudgetPoint,
     CoreSpan,
@@ -151,9 +151,9 @@ def test_another_file_is_refused(tmp_path: Path, text: str) -> None:
 def test_the_time_left_follows_the_pace() -> None:
     now = [0.0]
     steps = [
-        Step(name="one", usual_s=10),
-        Step(name="two", usual_s=30),
-        Step(name="three", usual_s=60),
+        DemoPart(name="one", usual_s=10),
+        DemoPart(name="two", usual_s=30),
+        DemoPart(name="three", usual_s=60),
     ]
     left = TimeLeft(steps, lambda: now[0])
     assert left.text() == "about 1 min 40 s left"

@@ -42,7 +42,7 @@ from wattfold.simulator.papers.parm.settings import (
 )
 from wattfold.simulator.papers.report import write_report
 from wattfold.simulator.papers.verdicts import Verdict
-from wattfold.simulator.sweep.case import Case, Done, Failed, Measure, Outcome
+from wattfold.simulator.sweep.case import Case, Done, FailedCase, Measure, Outcome
 from wattfold.simulator.sweep.store import ResultStore
 from wattfold.simulator.sweep.worker import outcome_of
 from wattfold.simulator.workloads.annotations import (
@@ -75,7 +75,7 @@ class Formula:
         for position, case in enumerate(cases):
             assert isinstance(case, ParmCase)
             if self.fails and self.fails in case.label:
-                yield position, Failed(reason="on purpose")
+                yield position, FailedCase(reason="on purpose")
             else:
                 yield position, Done(values=self._values(case), cpu_s=1.0)
 

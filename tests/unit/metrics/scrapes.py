@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from wattfold.coordinator.adapters.metrics.exposition import View, render
+from wattfold.coordinator.adapters.metrics.exposition import ScrapeInputs, render
 from wattfold.coordinator.adapters.metrics.meters import Figures
 from wattfold.coordinator.core.state.state import State
 
@@ -30,8 +30,10 @@ def total(samples: Samples, name: str) -> float:
     return sum(value for (found, _), value in samples.items() if found == name)
 
 
-def view(state: State, now_ns: int, figures: Figures | None = None, measured_uw: int = 0) -> View:
-    return View(
+def view(
+    state: State, now_ns: int, figures: Figures | None = None, measured_uw: int = 0
+) -> ScrapeInputs:
+    return ScrapeInputs(
         state=state,
         now_ns=now_ns,
         policy="test",

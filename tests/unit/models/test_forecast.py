@@ -17,8 +17,8 @@ from wattfold.coordinator.models.forecast import (
     REGRESSION,
     USER,
     Asked,
-    Known,
     RunHistory,
+    SimilarRuns,
     grown_ns,
     predicted_ns,
 )
@@ -144,6 +144,6 @@ def test_users_are_remembered_up_to_a_number(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(forecast, "ENTRIES_MAX", 3)
     history = after(*((asked(user), 100 * S) for user in ("a", "b", "c", "a", "d")))
     assert list(history.users) == ["c", "a", "d"]
-    assert history.known(asked("b", app="z")) == Known(
+    assert history.known(asked("b", app="z")) == SimilarRuns(
         regression_ns=history.known(asked("b", app="z")).regression_ns
     )

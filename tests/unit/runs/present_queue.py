@@ -9,7 +9,7 @@ from simulation.cluster import S, W, node_spec
 
 from wattfold.contract.ids import JobId
 from wattfold.coordinator.core.model.job import Assignment, JobKind, JobSpec, Share, SizeUnit
-from wattfold.simulator.runs.assumed_work import Progress, assumed_work, expected_end
+from wattfold.simulator.runs.assumed_work import ReportedProgress, assumed_work, expected_end
 from wattfold.simulator.runs.site_queue import QueuedJob, Seat, SiteNode, SiteQueue
 
 NOW_NS = 7200 * S
@@ -55,7 +55,7 @@ def running(
         request,
         None,
         KIND,
-        Progress(
+        ReportedProgress(
             size=1,
             cap_uw=45 * W,
             ran_s=ran_s,

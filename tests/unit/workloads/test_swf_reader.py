@@ -12,10 +12,10 @@ from unit.workloads.swf_files import GOOD, job, log, real_log
 from wattfold.simulator.workloads.errors import LogError
 from wattfold.simulator.workloads.odd_rows import (
     MEANINGS,
+    FaultKind,
     OddRowPolicy,
     OddRowReport,
     RowOutcome,
-    Rule,
     Treatment,
 )
 from wattfold.simulator.workloads.swf_reader import ReadLog, read_swf, stream_rows
@@ -25,7 +25,7 @@ FAIL = OddRowPolicy(default=Treatment.FAIL)
 KEEP = OddRowPolicy(default=Treatment.KEEP)
 
 
-def found(read: ReadLog) -> list[tuple[int, Rule, RowOutcome, int, str]]:
+def found(read: ReadLog) -> list[tuple[int, FaultKind, RowOutcome, int, str]]:
     return [
         (row.line, row.rule, row.outcome, row.field_number, row.value) for row in read.report.rows
     ]
@@ -78,28 +78,35 @@ CASES = [
     # (row, rule, outcome under repair, field, value, {column: repaired value})
     (
         " ".join(GOOD.split()[:9]),
-        Rule.COLUMN_COUNT,
+        FaultKind.COLUMN_COUNT,
         RowOutcome.REPAIRED,
         0,
         "9 fields",
         {"users": -1},
     ),
-    (GOOD + " 5", Rule.COLUMN_COUNT, RowOutcome.REPAIRED, 0, "19 fields", {"users": 3}),
-    ("7 0 5", Rule.COLUMN_COUNT, RowOutcome.DROPPED, 0, "3 fields", None),
-    (job(7, f12="bob"), Rule.BAD_NUMBER, RowOutcome.REPAIRED, 12, "bob", {"users": -1}),
-    (job(7, f9="1e400"), Rule.BAD_NUMBER, RowOutcome.REPAIRED, 9, "1e400", {"requested_s": -1}),
-    (job(7, f9="nan"), Rule.BAD_NUMBER, RowOutcome.REPAIRED, 9, "nan", {"requested_s": -1}),
-    (job(7, f9="1_0"), Rule.BAD_NUMBER, RowOutcome.REPAIRED, 9, "1_0", {"requested_s": -1}),
-    (job(7, f2="\x1b[31m"), Rule.BAD_NUMBER, RowOutcome.DROPPED, 2, "?[31m", None),
-    (job(7, f5="3.5"), Rule.NOT_WHOLE, RowOutcome.REPAIRED, 5, "3.5", {"procs": 4}),
-    (job(7, f3=-7), Rule.NEGATIVE_VALUE, RowOutcome.REPAIRED, 3, "-7", {"wait_s": -1}),
-    (job(-7), Rule.NEGATIVE_VALUE, RowOutcome.DROPPED, 1, "-7", None),
-    (job(7, -3), Rule.NEGATIVE_SUBMIT, RowOutcome.REPAIRED, 2, "-3", {"submit_s": 0}),
-    (job(7, f5=-1, f8=6), Rule.NO_SIZE, RowOutcome.REPAIRED, 5, "-1", {"procs": 6}),
-    (job(7, f5=0, f8=-1), Rule.NO_SIZE, RowOutcome.DROPPED, 5, "0", None),
-    (job(7, f4=-1), Rule.NO_RUN, RowOutcome.DROPPED, 4, "-1", None),
-    (job(7, f4=0), Rule.ZERO_RUN, RowOutcome.REPAIRED, 4, "0", {"run_s": 1}),
-    (job(7, f4=300), Rule.RUN_OVER_REQUESTED, RowOutcome.REPAIRED, 4, "300", {"run_s": 200}),
+    (GOOD + " 5", FaultKind.COLUMN_COUNT, RowOutcome.REPAIRED, 0, "19 fields", {"users": 3}),
+    ("7 0 5", FaultKind.COLUMN_COUNT, RowOutcome.DROPPED, 0, "3 fields", None),
+    (job(7, f12="bob"), FaultKind.BAD_NUMBER, RowOutcome.REPAIRED, 12, "bob", {"users": -1}),
+    (
+        job(7, f9="1e400"),
+        FaultKind.BAD_NUMBER,
+        RowOutcome.REPAIRED,
+        9,
+        "1e400",
+        {"requested_s": -1},
+    ),
+    (job(7, f9="nan"), FaultKind.BAD_NUMBER, RowOutcome.REPAIRED, 9, "nan", {"requested_s": -1}),
+    (job(7, f9="1_0"), FaultKind.BAD_NUMBER, RowOutcome.REPAIRED, 9, "1_0", {"requested_s": -1}),
+    (job(7, f2="\x1b[31m"), FaultKind.BAD_NUMBER, RowOutcome.DROPPED, 2, "?[31m", None),
+    (job(7, f5="3.5"), FaultKind.NOT_WHOLE, RowOutcome.REPAIRED, 5, "3.5", {"procs": 4}),
+    (job(7, f3=-7), FaultKind.NEGATIVE_VALUE, RowOutcome.REPAIRED, 3, "-7", {"wait_s": -1}),
+    (job(-7), FaultKind.NEGATIVE_VALUE, RowOutcome.DROPPED, 1, "-7", None),
+    (job(7, -3), FaultKind.NEGATIVE_SUBMIT, RowOutcome.REPAIRED, 2, "-3", {"submit_s": 0}),
+    (job(7, f5=-1, f8=6), FaultKind.NO_SIZE, RowOutcome.REPAIRED, 5, "-1", {"procs": 6}),
+    (job(7, f5=0, f8=-1), FaultKind.NO_SIZE, RowOutcome.DROPPED, 5, "0", None),
+    (job(7, f4=-1), FaultKind.NO_RUN, RowOutcome.DROPPED, 4, "-1", None),
+    (job(7, f4=0), FaultKind.ZERO_RUN, RowOutcome.REPAIRED, 4, "0", {"run_s": 1}),
+    (job(7, f4=300), FaultKind.RUN_OVER_REQUESTED, RowOutcome.REPAIRED, 4, "300", {"run_s": 200}),
 ]
 
 
@@ -107,7 +114,7 @@ CASES = [
 def test_odd_rows_are_mended_or_dropped_and_recorded(
     tmp_path: Path,
     row: str,
-    rule: Rule,
+    rule: FaultKind,
     outcome: RowOutcome,
     field: int,
     value: str,
@@ -129,12 +136,12 @@ def test_odd_rows_are_mended_or_dropped_and_recorded(
     assert "\x1b" not in str(caught.value)
 
 
-@pytest.mark.parametrize("rule", [Rule.NO_SIZE, Rule.NO_RUN, Rule.ZERO_RUN])
-def test_an_exception_keeps_rows_of_one_rule(tmp_path: Path, rule: Rule) -> None:
+@pytest.mark.parametrize("rule", [FaultKind.NO_SIZE, FaultKind.NO_RUN, FaultKind.ZERO_RUN])
+def test_an_exception_keeps_rows_of_one_rule(tmp_path: Path, rule: FaultKind) -> None:
     change = {
-        Rule.NO_SIZE: {"f5": -1, "f8": -1},
-        Rule.NO_RUN: {"f4": -1},
-        Rule.ZERO_RUN: {"f4": 0},
+        FaultKind.NO_SIZE: {"f5": -1, "f8": -1},
+        FaultKind.NO_RUN: {"f4": -1},
+        FaultKind.ZERO_RUN: {"f4": 0},
     }
     path = log(tmp_path, job(1), job(2, **change[rule]))
     policy = OddRowPolicy(default=Treatment.FAIL, exceptions={rule: Treatment.KEEP})
@@ -148,7 +155,7 @@ def test_rows_out_of_order_are_sorted_or_dropped(tmp_path: Path) -> None:
     path = log(tmp_path, job(1, 10), job(2, 5), job(3, 10), job(4, 7))
     read = read_swf(path)
     assert read.workload.job_ids.tolist() == [2, 4, 1, 3]
-    assert read.report.lines(Rule.OUT_OF_ORDER) == [2, 4]
+    assert read.report.lines(FaultKind.OUT_OF_ORDER) == [2, 4]
     assert read_swf(path, SKIP).workload.job_ids.tolist() == [1, 3]
     assert read_swf(path, KEEP).workload.job_ids.tolist() == [1, 2, 3, 4]
 
@@ -157,7 +164,7 @@ def test_a_repeated_id_gets_one_above_all_others(tmp_path: Path) -> None:
     path = log(tmp_path, job(5), job(9), job(5), job(5))
     read = read_swf(path)
     assert read.workload.job_ids.tolist() == [5, 9, 10, 11]
-    assert read.report.lines(Rule.REPEATED_ID) == [3, 4]
+    assert read.report.lines(FaultKind.REPEATED_ID) == [3, 4]
     assert read_swf(path, SKIP).workload.job_ids.tolist() == [5, 9]
 
 
@@ -165,8 +172,8 @@ def test_parts_of_a_job_are_dropped_where_the_whole_is_there(tmp_path: Path) -> 
     path = log(tmp_path, job(5), job(5, f11=2), job(5, f11=3), job(6, f11=4))
     read = read_swf(path)
     assert read.workload.job_ids.tolist() == [5, 6]
-    assert read.report.lines(Rule.PARTIAL_LINE) == [2, 3]
-    assert read.report.count(Rule.PARTIAL_LINE, RowOutcome.DROPPED) == 2
+    assert read.report.lines(FaultKind.PARTIAL_LINE) == [2, 3]
+    assert read.report.count(FaultKind.PARTIAL_LINE, RowOutcome.DROPPED) == 2
 
 
 def test_elements_of_job_arrays_become_jobs(tmp_path: Path) -> None:
@@ -180,8 +187,8 @@ def test_elements_of_job_arrays_become_jobs(tmp_path: Path) -> None:
 def test_a_row_may_count_under_several_rules(tmp_path: Path) -> None:
     read = read_swf(log(tmp_path, job(1, f4=0, f5=-1, f8=-1), job(2)))
     assert [(row.rule, row.outcome) for row in read.report.rows] == [
-        (Rule.NO_SIZE, RowOutcome.DROPPED),
-        (Rule.ZERO_RUN, RowOutcome.REPAIRED),
+        (FaultKind.NO_SIZE, RowOutcome.DROPPED),
+        (FaultKind.ZERO_RUN, RowOutcome.REPAIRED),
     ]
     assert read.report.dropped_lines() == {1}
 
@@ -190,7 +197,7 @@ def test_lines_are_counted_across_blocks(tmp_path: Path) -> None:
     rows = [job(number) for number in range(1, 40_001)]
     rows[35_000] = "x"
     read = read_swf(log(tmp_path, "; header", *rows))
-    assert found(read) == [(35_002, Rule.COLUMN_COUNT, RowOutcome.DROPPED, 0, "1 fields")]
+    assert found(read) == [(35_002, FaultKind.COLUMN_COUNT, RowOutcome.DROPPED, 0, "1 fields")]
     assert read.report.data_lines == 40_000
     assert np.array_equal(np.delete(np.arange(1, 40_001), 35_000), read.workload.job_ids)
 
@@ -228,7 +235,7 @@ def test_a_folder_and_a_missing_file_are_refused(tmp_path: Path) -> None:
 
 
 def test_every_rule_is_explained_in_the_code_and_in_the_documents() -> None:
-    assert list(MEANINGS) == list(Rule)
+    assert list(MEANINGS) == list(FaultKind)
     page = (Path(__file__).parents[3] / "docs" / "workloads.md").read_text(encoding="utf-8")
     for rule, (meaning, repair) in MEANINGS.items():
         row = next(line for line in page.splitlines() if line.startswith(f"| `{rule.value}` |"))
@@ -245,9 +252,9 @@ def test_odd_rows_of_curie() -> None:
     read = read_swf(real_log("curie_2011_partition10.swf.gz"))
     report = read.report
     assert report.data_lines == 198_509
-    assert report.count(Rule.NO_SIZE, RowOutcome.DROPPED) == 11
-    assert report.count(Rule.ZERO_RUN) + report.count(Rule.NO_RUN) == 11_188
-    assert report.count(Rule.RUN_OVER_REQUESTED) == 3_359
+    assert report.count(FaultKind.NO_SIZE, RowOutcome.DROPPED) == 11
+    assert report.count(FaultKind.ZERO_RUN) + report.count(FaultKind.NO_RUN) == 11_188
+    assert report.count(FaultKind.RUN_OVER_REQUESTED) == 3_359
     assert len(read.workload) == 198_498
 
 

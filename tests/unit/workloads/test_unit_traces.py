@@ -18,9 +18,9 @@ from wattfold.simulator.workloads.job_requests import (
 )
 from wattfold.simulator.workloads.log_reader import read_log
 from wattfold.simulator.workloads.odd_rows import (
+    FaultKind,
     OddRowPolicy,
     RowOutcome,
-    Rule,
     Treatment,
 )
 from wattfold.simulator.workloads.trace_tables import (
@@ -53,7 +53,7 @@ def test_mics_are_gpus_of_nodes_with_that_feature(tmp_path: Path) -> None:
 def test_a_run_beyond_its_walltime_is_cut_to_it(tmp_path: Path) -> None:
     read = read_log(trace(tmp_path, line(1, walltime="00:05")))
     assert read.workload.run_s[0] == 300
-    assert [(row.line, row.rule) for row in read.report.rows] == [(1, Rule.RUN_OVER_REQUESTED)]
+    assert [(row.line, row.rule) for row in read.report.rows] == [(1, FaultKind.RUN_OVER_REQUESTED)]
 
 
 def test_jobs_come_by_submission_and_keep_their_requests(tmp_path: Path) -> None:
@@ -67,18 +67,18 @@ def test_jobs_come_by_submission_and_keep_their_requests(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("odd", "rule"),
     [
-        (line(2).replace("__", "_", 1), Rule.COLUMN_COUNT),
-        (line(2, units="3;2;0;0#"), Rule.COLUMN_COUNT),
-        (line("x"), Rule.BAD_NUMBER),
-        (line(2, units="3;two;0;0;1#"), Rule.BAD_NUMBER),
-        (line(2, units="3;0;0;0;1#"), Rule.BAD_NUMBER),
-        (line(2, units="3;2;1;1;1#"), Rule.BAD_NUMBER),
-        (line(2, submit="yesterday"), Rule.BAD_NUMBER),
-        (line(2, walltime="30"), Rule.BAD_NUMBER),
-        (line(2, units=""), Rule.NO_SIZE),
+        (line(2).replace("__", "_", 1), FaultKind.COLUMN_COUNT),
+        (line(2, units="3;2;0;0#"), FaultKind.COLUMN_COUNT),
+        (line("x"), FaultKind.BAD_NUMBER),
+        (line(2, units="3;two;0;0;1#"), FaultKind.BAD_NUMBER),
+        (line(2, units="3;0;0;0;1#"), FaultKind.BAD_NUMBER),
+        (line(2, units="3;2;1;1;1#"), FaultKind.BAD_NUMBER),
+        (line(2, submit="yesterday"), FaultKind.BAD_NUMBER),
+        (line(2, walltime="30"), FaultKind.BAD_NUMBER),
+        (line(2, units=""), FaultKind.NO_SIZE),
     ],
 )
-def test_lines_that_are_no_jobs(tmp_path: Path, odd: str, rule: Rule) -> None:
+def test_lines_that_are_no_jobs(tmp_path: Path, odd: str, rule: FaultKind) -> None:
     path = trace(tmp_path, line(1), odd)
     read = read_log(path)
     assert read.workload.job_ids.tolist() == [1]
@@ -94,7 +94,7 @@ def test_unlike_units_count_as_the_greatest(tmp_path: Path) -> None:
     path = trace(tmp_path, line(1, units="3;2;0;0;2048#4;4;0;0;1024#"), line(2))
     read = read_log(path)
     assert read.requests[1] == JobRequest(cores=4, memory_bytes=2 << 20)
-    assert [row.rule for row in read.report.rows] == [Rule.UNLIKE_UNITS]
+    assert [row.rule for row in read.report.rows] == [FaultKind.UNLIKE_UNITS]
     skipped = read_log(path, OddRowPolicy(default=Treatment.SKIP))
     assert skipped.workload.job_ids.tolist() == [2]
     with pytest.raises(LogError, match="unlike-units"):

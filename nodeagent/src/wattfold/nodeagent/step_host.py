@@ -23,7 +23,7 @@ from dataclasses import dataclass
 
 from wattfold.contract.step_protocol import StepError
 from wattfold.nodeagent.session_processes import below
-from wattfold.nodeagent.step_process import Step
+from wattfold.nodeagent.step_process import StepConnection
 from wattfold.nodeagent.step_surroundings import Surroundings, account_shell
 
 KEY_NAME = "key"
@@ -64,7 +64,7 @@ class StepHost:
         self._listener = listener
         self._around = around
         self._selector = selectors.DefaultSelector()
-        self._steps: list[Step] = []
+        self._steps: list[StepConnection] = []
         self._stopping = False
         self._wake = _wakeups()
         self._selector.register(listener, selectors.EVENT_READ, None)
@@ -88,7 +88,7 @@ class StepHost:
                 self._signalled()
             elif isinstance(key.data, _Handover):
                 self._take_over(key.data)
-            elif isinstance(key.data, Step) and not key.data.closed:
+            elif isinstance(key.data, StepConnection) and not key.data.closed:
                 key.data.ready(key.fd, events)
         now_s = time.monotonic()
         for step in self._steps:
@@ -129,7 +129,7 @@ class StepHost:
                 conn.send(StepError(text=why).frame().pack())
             conn.close()
             return
-        step = Step(conn, self._selector, self._around)
+        step = StepConnection(conn, self._selector, self._around)
         self._steps.append(step)
         step.begin()
 

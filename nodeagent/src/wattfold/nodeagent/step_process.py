@@ -47,7 +47,7 @@ _SIGNALS = frozenset({"INT", "TERM", "HUP", "QUIT", "USR1", "USR2", "KILL", "CON
 ALLOWED_SIGNALS = frozenset(int(getattr(signal, f"SIG{name}")) for name in _SIGNALS)
 
 
-class Step:
+class StepConnection:
     """A connection and its command. ``closed`` when both have ended."""
 
     def __init__(self, conn: socket.socket, selector: BaseSelector, around: Surroundings) -> None:

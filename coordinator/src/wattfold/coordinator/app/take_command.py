@@ -57,9 +57,9 @@ async def take_command(
     of_journal = [node.node_id for node in state.nodes.values() if node.spec is not None]
     addresses = {n.node_id: n.address for n in state.nodes.values() if n.duty not in FORGOTTEN}
     addresses |= {entry.node_id: entry.address for entry in config.nodes}
-    nodes = take_over.Nodes(addresses, agent_token(config), config.command_timeout_s)
+    nodes = take_over.AgentContacts(addresses, agent_token(config), config.command_timeout_s)
     told = await nodes.ask()
-    known = take_over.Known(
+    known = take_over.LastWriter(
         epoch=state.epoch,
         instance=state.instance or journal.get_meta(IDENTITY) or "",
         last_number=journal.last_number,

@@ -23,7 +23,7 @@ from wattfold.coordinator.adapters.budget_alarm import BudgetAlarm
 from wattfold.coordinator.adapters.clock import CalendarWatch
 from wattfold.coordinator.adapters.config.settings import Config
 from wattfold.coordinator.adapters.copies.checkpoints import BesideTheLoop
-from wattfold.coordinator.adapters.copies.outlook_views import Setting
+from wattfold.coordinator.adapters.copies.outlook_views import ViewInputs
 from wattfold.coordinator.adapters.copies.picture_feed import PictureFeed
 from wattfold.coordinator.adapters.copies.pictures import loaded
 from wattfold.coordinator.adapters.copies.replica_feed import ReplicaFeed, for_planning, whole
@@ -248,8 +248,8 @@ async def _start_views(
 
     site_settings = config.planning_settings
 
-    def setting() -> Setting:
-        return Setting(
+    def setting() -> ViewInputs:
+        return ViewInputs(
             clock=service.clock,
             policy=planner.policy,
             configured_uw=configured_uw,

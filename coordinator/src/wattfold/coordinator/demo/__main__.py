@@ -22,7 +22,7 @@ from wattfold.coordinator.demo import layout as layouts
 from wattfold.coordinator.demo import mix, programs, runner
 from wattfold.coordinator.demo.comparison import POLICIES, PROFILES, Setup, compare
 from wattfold.coordinator.demo.site import SiteError
-from wattfold.coordinator.demo.time_left import Step, TimeLeft
+from wattfold.coordinator.demo.time_left import DemoPart, TimeLeft
 
 _INTERRUPTED = 130
 DEFAULT_SCALE = 0.7
@@ -129,9 +129,9 @@ def main(
         _clean(out)
         scratch.mkdir(parents=True)
         site_layout = layouts.real() if real else layouts.emulated(throttle)
-        steps = [Step(name=_CALIBRATE, usual_s=12.0), Step(name=PROFILES, usual_s=15.0)]
-        steps += [Step(name=name, usual_s=_USUAL_S[name] * scale) for name in POLICIES]
-        steps += [Step(name=_CHARM, usual_s=12.0)] if charm else []
+        steps = [DemoPart(name=_CALIBRATE, usual_s=12.0), DemoPart(name=PROFILES, usual_s=15.0)]
+        steps += [DemoPart(name=name, usual_s=_USUAL_S[name] * scale) for name in POLICIES]
+        steps += [DemoPart(name=_CHARM, usual_s=12.0)] if charm else []
         time_left = TimeLeft(steps)
         console.print(f"[bold]1. Calibrating[/] programs on one core ({time_left.text()})")
         known: list[programs.Calibrated] = []

@@ -27,7 +27,7 @@ from wattfold.coordinator.cli.shared.connection.client import CoordinatorClient
 from wattfold.coordinator.demo.layout import emulated_zones
 from wattfold.coordinator.demo.mix import environment
 from wattfold.coordinator.demo.runner import ENDED, Interruption, RunError, await_nodes
-from wattfold.coordinator.demo.site import NodePlan, Site, SitePlan
+from wattfold.coordinator.demo.site import DemoSite, NodePlan, SitePlan
 from wattfold.v1 import common_pb2
 from wattfold.v1 import coordinator_pb2 as pb
 
@@ -94,7 +94,7 @@ class LoadSite:
         )
         folder.mkdir(parents=True, exist_ok=True)
         self._folder, self._interruption = folder, interruption
-        self._site = Site(plan, folder)
+        self._site = DemoSite(plan, folder)
         self._pace = threading.Event()
 
     def __enter__(self) -> LoadSite:

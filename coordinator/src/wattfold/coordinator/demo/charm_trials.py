@@ -38,7 +38,7 @@ SHORT_WORK, LONG_WORK = 4000, 800_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Extent:
+class CharmExtent:
     """Extent of the trials. The data size is per processor, in bytes."""
 
     pes: tuple[int, ...] = (2, 4, 8)
@@ -58,8 +58,8 @@ class Extent:
     phase_s: float = 8.0
 
 
-FULL = Extent()
-QUICK = Extent(
+FULL = CharmExtent()
+QUICK = CharmExtent(
     pes=(2, 4),
     pe_bytes=(1_000_000, 2_000_000),
     repeats=2,
@@ -81,7 +81,7 @@ class Trials:
 
     def __init__(
         self,
-        extent: Extent,
+        extent: CharmExtent,
         folder: Path,
         interruption: Interruption,
         tell: Callable[[str], None],

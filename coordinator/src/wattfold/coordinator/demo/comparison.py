@@ -28,7 +28,7 @@ from wattfold.coordinator.demo.observer import (
     disturbance,
     observer_of,
 )
-from wattfold.coordinator.demo.site import Site, SitePlan
+from wattfold.coordinator.demo.site import DemoSite, SitePlan
 from wattfold.coordinator.demo.time_left import TimeLeft
 from wattfold.coordinator.figures.comparison_table import comparison_table
 from wattfold.coordinator.figures.run_record import PolicyResult, PolicyRun
@@ -145,7 +145,7 @@ def _run_policy(
         restore_on_stop=True,
     )
     logs = setup.out / policy
-    with Site(plan, logs) as site, CoordinatorClient(site.address) as client:
+    with DemoSite(plan, logs) as site, CoordinatorClient(site.address) as client:
         nodes = runner.await_nodes(client, len(plan.nodes), setup.interruption)
         if not setup.layout.emulated:
             client.set_budget(layouts.budget_of(nodes, client.power().floor_uw), 0)
@@ -230,7 +230,7 @@ def _profile(setup: Setup, client: CoordinatorClient, console: Console) -> _Prof
 
 def _follow(
     setup: Setup,
-    site: Site,
+    site: DemoSite,
     client: CoordinatorClient,
     console: Console,
     watched: During | None,
@@ -258,7 +258,7 @@ def _follow(
 
 
 def _dashboard(
-    setup: Setup, site: Site, policy: str, console: Console
+    setup: Setup, site: DemoSite, policy: str, console: Console
 ) -> AbstractContextManager[During | None]:
     if not setup.web:
         return nullcontext()
@@ -269,7 +269,7 @@ def _dashboard(
     return dashboard_of(site.address, setup.out / f"web-{policy}.png", setup.scale, notice)
 
 
-def _killer(setup: Setup, site: Site, console: Console) -> During:
+def _killer(setup: Setup, site: DemoSite, console: Console) -> During:
     done = False
 
     def during(now_s: float) -> None:

@@ -20,7 +20,7 @@ import psutil
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.units import UW_PER_W
 from wattfold.coordinator.demo.layout import POWERCAP
-from wattfold.coordinator.demo.site import Site, SiteError
+from wattfold.coordinator.demo.site import DemoSite, SiteError
 from wattfold.coordinator.figures.run_record import LimitCurves, LimitPoint, Observation
 from wattfold.v1 import coordinator_pb2 as pb
 
@@ -86,7 +86,7 @@ def _tree_s() -> float:
     return total_s
 
 
-def observer_of(site: Site, nodes: Sequence[pb.Node], budget_uw: int) -> Observer:
+def observer_of(site: DemoSite, nodes: Sequence[pb.Node], budget_uw: int) -> Observer:
     """Return an observer of all nodes of a site. Raises SiteError if a node has no limits."""
     return Observer(
         [

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from wattfold.coordinator.cli.profiles.probing import Probe, Program, run_probe
+from wattfold.coordinator.cli.profiles.probing import MeasuredProgram, Probe, run_probe
 from wattfold.coordinator.cli.profiles.profile_fit import Fitted, fit_points, node_curve
 from wattfold.coordinator.cli.shared.connection.client import CoordinatorClient
 from wattfold.coordinator.cli.shared.errors import UnreachableError
@@ -107,7 +107,7 @@ def measure_profiles(
     curve = node_curve(client.list_nodes().nodes)
 
     def measure(entry: Calibrated) -> Fitted:
-        program = Program(
+        program = MeasuredProgram(
             app=entry.program.name,
             argv=entry.program.command(entry.work_for(cpu_s)),
             cwd=str(entry.program.folder),

@@ -26,7 +26,7 @@ from wattfold.coordinator.demo import programs, progress, records, runner, shari
 from wattfold.coordinator.demo.layout import Layout
 from wattfold.coordinator.demo.mix import Arrival
 from wattfold.coordinator.demo.observer import FOREIGN_SHARE_MAX, disturbance, observer_of
-from wattfold.coordinator.demo.site import Site, SiteError, SitePlan
+from wattfold.coordinator.demo.site import DemoSite, SiteError, SitePlan
 from wattfold.simulator.papers.slowdown_driven.measured import (
     MeasuredRuns,
     RealJob,
@@ -47,7 +47,7 @@ _INTERRUPTED = 130
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Extent:
+class SharingExtent:
     """Extent of the trial: jobs per seed, number of seeds, and a ``scale`` of run times."""
 
     jobs: int
@@ -55,8 +55,8 @@ class Extent:
     scale: float = 1.0
 
 
-FULL = Extent(jobs=20, seeds=SEEDS)
-QUICK = Extent(jobs=8, seeds=1, scale=0.4)
+FULL = SharingExtent(jobs=20, seeds=SEEDS)
+QUICK = SharingExtent(jobs=8, seeds=1, scale=0.4)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,12 +68,12 @@ class _Jobs:
     alone_s: dict[str, float]
 
 
-class Trial:
+class SharingTrial:
     """Trial of the jobs of each seed under both policies, on a site in the folder ``work``."""
 
     def __init__(
         self,
-        extent: Extent,
+        extent: SharingExtent,
         examples: Path,
         shim: Path,
         work: Path,
@@ -139,7 +139,7 @@ class Trial:
         logs = self._work / f"{policy}-{jobs.seed}"
         shutil.rmtree(logs, ignore_errors=True)
         with (
-            Site(_site_of(layout, policy, self._shim), logs) as site,
+            DemoSite(_site_of(layout, policy, self._shim), logs) as site,
             CoordinatorClient(site.address) as client,
         ):
             nodes = runner.await_nodes(client, len(layout.nodes), self._interruption)
@@ -233,9 +233,9 @@ def main(examples: Path, shim: Path, out: Path, work: Path, quick: bool, seeds: 
         signal.signal(number, _interruptible(interruption))
     extent = QUICK if quick else FULL
     if seeds:
-        extent = Extent(jobs=extent.jobs, seeds=seeds, scale=extent.scale)
+        extent = SharingExtent(jobs=extent.jobs, seeds=seeds, scale=extent.scale)
     console = Console(highlight=False, stderr=True, soft_wrap=True)
-    trial = Trial(extent, examples.resolve(), shim.resolve(), work, interruption, console)
+    trial = SharingTrial(extent, examples.resolve(), shim.resolve(), work, interruption, console)
     try:
         trial.all(quick=quick, kept=out)
     except KeyboardInterrupt:

@@ -53,7 +53,7 @@ class SitePlan:
     restore_on_stop: bool = False
 
 
-class Site:
+class DemoSite:
     """Starts a site, ends it on exit."""
 
     def __init__(self, plan: SitePlan, logs: Path) -> None:
@@ -66,7 +66,7 @@ class Site:
         self._agents: list[subprocess.Popen[bytes]] = []
         self._coordinator: subprocess.Popen[bytes] | None = None
 
-    def __enter__(self) -> Site:
+    def __enter__(self) -> DemoSite:
         self.logs.mkdir(parents=True, exist_ok=True)
         self.record.unlink(missing_ok=True)
         try:

@@ -10,7 +10,7 @@ PACE_MIN, PACE_MAX = 0.2, 10.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class DemoPart:
     """A part of the demonstration, and its usual time on two idle cores, in seconds."""
 
     name: str
@@ -20,7 +20,9 @@ class Step:
 class TimeLeft:
     """Steps in order. The pace of the steps that have ended predicts the others."""
 
-    def __init__(self, steps: Sequence[Step], now: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, steps: Sequence[DemoPart], now: Callable[[], float] = time.monotonic
+    ) -> None:
         self._steps = tuple(steps)
         self._now = now
         self._current = 0

@@ -24,7 +24,7 @@ from wattfold.contract.cpuset import CpuSet
 from wattfold.coordinator.cli.shared.connection.client import CoordinatorClient
 from wattfold.coordinator.demo.mix import environment
 from wattfold.coordinator.demo.runner import ENDED, Interruption, RunError, await_nodes
-from wattfold.coordinator.demo.site import NodePlan, Site, SitePlan
+from wattfold.coordinator.demo.site import DemoSite, NodePlan, SitePlan
 from wattfold.simulator.papers.andreas.cluster import (
     APART_S,
     CORES,
@@ -91,7 +91,7 @@ pue = {pue}
 """
 
 
-class Trial:
+class TrainingTrial:
     """A run of the jobs on the cluster. ``scale``: seconds of the paper per second of the run."""
 
     def __init__(
@@ -104,7 +104,7 @@ class Trial:
     ) -> None:
         self._wanted, self._scale = jobs, scale
         self._folder, self._interruption, self._tell = folder, interruption, tell
-        self._site = Site(_plan(scale), folder)
+        self._site = DemoSite(_plan(scale), folder)
         self._pace = threading.Event()
         self._client: CoordinatorClient
         self._energy_j = 0.0

@@ -14,7 +14,7 @@ import click
 from wattfold.coordinator.cli.shared.errors import CliError
 from wattfold.coordinator.demo.runner import Interruption, RunError
 from wattfold.coordinator.demo.site import SiteError
-from wattfold.coordinator.demo.training_trial import Trial
+from wattfold.coordinator.demo.training_trial import TrainingTrial
 from wattfold.simulator.papers.andreas.cluster import TABLE_V, store
 
 _INTERRUPTED = 130
@@ -54,7 +54,7 @@ def main(out: Path, work: Path, scale: float, jobs: int) -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, interrupt)
     try:
-        trial = Trial(
+        trial = TrainingTrial(
             TABLE_V[:jobs], scale, work, interruption, lambda line: click.echo(line, err=True)
         )
         store(trial.run(), out)

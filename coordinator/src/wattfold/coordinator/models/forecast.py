@@ -11,10 +11,10 @@ Two predictors learn from every completed run:
   online. Its loss is asymmetric. A prediction that is too long denies nodes to other jobs. It
   weighs more than a prediction that is too short, which is corrected during the run.
 
-The knowledge at submission (`Known`) is stored with the job, so that learning at its end uses the
-same input. A job that exceeds its prediction gets more time in steps (`grown_ns`). No prediction
-exceeds the user's request. Times are integer nanoseconds, 0 = unknown. The result depends only on
-the runs and their order.
+What is known at submission (`SimilarRuns`) is stored with the job, so that learning at its end uses
+the same input. A job that exceeds its prediction gets more time in steps (`grown_ns`). No
+prediction exceeds the user's request. Times are integer nanoseconds, 0 = unknown. The result
+depends only on the runs and their order.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Known:
+class SimilarRuns:
     """Run times of similar jobs at the submission of a job.
 
     ``alike``: they had the same application, and not only the same user.
@@ -68,7 +68,7 @@ class Known:
     regression_ns: int = 0
 
 
-NOTHING_KNOWN = Known()
+NOTHING_KNOWN = SimilarRuns()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,14 +105,14 @@ class RunHistory:
     """Runs by user and application."""
     regression: Weights = field(default_factory=Weights)
 
-    def known(self, asked: Asked) -> Known:
+    def known(self, asked: Asked) -> SimilarRuns:
         """Return what is known about a job that is submitted now."""
         own = self.apps.get(_key(asked))
         recent = own or self.users.get(asked.user)
         if recent is None:
             known = NOTHING_KNOWN
         else:
-            known = Known(
+            known = SimilarRuns(
                 last_ns=recent.last_ns,
                 before_ns=recent.before_ns,
                 usual_ns=recent.usual_ns,
@@ -122,7 +122,7 @@ class RunHistory:
             return known
         said = _dot(self.regression.weights, _features(asked, known)) + _anchor(asked, known)
         regression_ns = round(math.exp(min(said, 40.0)) * 1e9)
-        return Known(
+        return SimilarRuns(
             last_ns=known.last_ns,
             before_ns=known.before_ns,
             usual_ns=known.usual_ns,
@@ -130,7 +130,7 @@ class RunHistory:
             regression_ns=_within(regression_ns, asked.time_ns),
         )
 
-    def learn(self, asked: Asked, known: Known, run_ns: int) -> None:
+    def learn(self, asked: Asked, known: SimilarRuns, run_ns: int) -> None:
         """Learn from a run that ended by itself or at its limit.
 
         ``known`` is the knowledge at the submission of the job.
@@ -140,7 +140,7 @@ class RunHistory:
         _note(self.apps, _key(asked), run_ns)
         _note(self.users, asked.user, run_ns)
 
-    def _fit(self, asked: Asked, known: Known, run_ns: int) -> None:
+    def _fit(self, asked: Asked, known: SimilarRuns, run_ns: int) -> None:
         """Do one step of AdaGrad on the asymmetric squared loss."""
         if not (known.last_ns or asked.time_ns):
             return
@@ -156,7 +156,7 @@ class RunHistory:
         model.runs += 1
 
 
-def predicted_ns(method: str, known: Known, time_ns: int) -> int:
+def predicted_ns(method: str, known: SimilarRuns, time_ns: int) -> int:
     """Return the assumed run time of a job at its start; without knowledge the user's request.
 
     ``method`` is one of `METHODS`. The result never exceeds the user's request, if there is one.
@@ -214,7 +214,7 @@ def _note(entries: dict[str, Recent], key: str, run_ns: int) -> None:
     entries[key] = before.then(run_ns) if before else Recent(last_ns=run_ns, usual_ns=run_ns)
 
 
-def _anchor(asked: Asked, known: Known) -> float:
+def _anchor(asked: Asked, known: SimilarRuns) -> float:
     """Return the offset of the regression: the last run, or the user's request if that is less."""
     said = math.log(max(asked.time_ns, LEAST_NS) / 1e9)
     if not known.last_ns:
@@ -223,7 +223,7 @@ def _anchor(asked: Asked, known: Known) -> float:
     return seen if not asked.time_ns else min(seen, said)
 
 
-def _features(asked: Asked, known: Known) -> Sequence[float]:
+def _features(asked: Asked, known: SimilarRuns) -> Sequence[float]:
     """Return logarithmic features, which differ little between jobs of seconds and of days."""
     said = _log_s(asked.time_ns) if asked.time_ns else 0.0
     last = _log_s(known.last_ns) if known.last_ns else said

@@ -21,7 +21,7 @@ from wattfold.coordinator.policies.port import Decision, Site
 from wattfold.simulator.engine.budget import BudgetSchedule
 from wattfold.simulator.engine.errors import SimulationError
 from wattfold.simulator.engine.machines.holdings import Nodes
-from wattfold.simulator.engine.machines.node_cores import Held, NodeCores
+from wattfold.simulator.engine.machines.node_cores import FreeNodeCores, Held
 from wattfold.simulator.engine.machines.node_machine import NodeMachine
 from wattfold.simulator.engine.machines.stocks import WHOLE, Stocks, request_of, units_on
 from wattfold.simulator.engine.running_jobs.jobs import JobTable
@@ -62,7 +62,7 @@ class NodeHoldings:
         self._windows = NodeWindows(machine, start_ns)
         self._table, self._machine = table, machine
         self._resize_costs = resize_costs
-        self._node_cores = NodeCores(machine)
+        self._node_cores = FreeNodeCores(machine)
         self._stocks = Stocks(table, machine)
         self._held: dict[int, Held] = {}
         self._asked: dict[int, Held] = {}

@@ -31,7 +31,7 @@ class TimeSource(enum.Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Progress:
+class ReportedProgress:
     """Progress of a running job, as its coordinator reports it. Times are in seconds."""
 
     size: int
@@ -70,7 +70,7 @@ def assumed_work(spec: JobSpec, profile: PassProfile | None, kind: NodeKind) -> 
 
 
 def expected_end(
-    spec: JobSpec, profile: PassProfile | None, kind: NodeKind, progress: Progress
+    spec: JobSpec, profile: PassProfile | None, kind: NodeKind, progress: ReportedProgress
 ) -> ExpectedEnd:
     """Return the work of a running job on nodes of a kind.
 

@@ -31,9 +31,9 @@ from wattfold.simulator.workloads.annotations import (
 from wattfold.simulator.workloads.job_requests import JobRequest, read_requests
 from wattfold.simulator.workloads.log_reader import read_log
 from wattfold.simulator.workloads.odd_rows import (
+    FaultKind,
     OddRowPolicy,
     OddRowReport,
-    Rule,
     Treatment,
 )
 from wattfold.simulator.workloads.swf_reader import ReadLog
@@ -88,7 +88,7 @@ def workload_of(
 
 def _odd_rows(source: WorkloadSource) -> OddRowPolicy:
     """Keep runs beyond their limit while reading the log if the limit will end these jobs."""
-    asked, rule = source.odd_rows, Rule.RUN_OVER_REQUESTED
+    asked, rule = source.odd_rows, FaultKind.RUN_OVER_REQUESTED
     if not source.ends_at_limit or asked.treatment(rule) is not Treatment.REPAIR:
         return asked
     return replace(asked, exceptions={**asked.exceptions, rule: Treatment.KEEP})

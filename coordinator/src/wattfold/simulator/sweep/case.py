@@ -45,7 +45,7 @@ class Done:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Failed:
+class FailedCase:
     """A failed case."""
 
     reason: str
@@ -53,7 +53,7 @@ class Failed:
     trace: str = ""
 
 
-Outcome = Done | Failed
+Outcome = Done | FailedCase
 
 
 def case_key(case: Case, version: str) -> str:

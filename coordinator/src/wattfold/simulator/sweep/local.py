@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from multiprocessing.process import BaseProcess
 from types import FrameType
 
-from wattfold.simulator.sweep.case import Case, Failed, Measure, Outcome
+from wattfold.simulator.sweep.case import Case, FailedCase, Measure, Outcome
 from wattfold.simulator.sweep.worker import outcome_of, prepare
 
 _GRACE_S = 5.0
@@ -79,7 +79,7 @@ class LocalCores:
                     except BrokenProcessPool:
                         doubtful.append(position)
                     except Exception as error:  # noqa: BLE001 - a case that cannot be pickled
-                        yield position, Failed(reason=f"{type(error).__name__}: {error}")
+                        yield position, FailedCase(reason=f"{type(error).__name__}: {error}")
                     else:
                         yield position, outcome
         return doubtful
@@ -108,7 +108,7 @@ def _alone(measure: Measure, case: Case) -> Outcome:
         try:
             return _submitted(pool, measure, case).result()
         except BrokenProcessPool:
-            return Failed(reason="its process died: out of memory, killed, or crashed")
+            return FailedCase(reason="its process died: out of memory, killed, or crashed")
 
 
 def _submitted(pool: ProcessPoolExecutor, measure: Measure, case: Case) -> Future[Outcome]:

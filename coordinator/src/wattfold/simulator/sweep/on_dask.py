@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from wattfold.simulator.sweep.case import Case, Failed, Measure, Outcome
+from wattfold.simulator.sweep.case import Case, FailedCase, Measure, Outcome
 from wattfold.simulator.sweep.worker import outcome_of
 
 CONNECT_S = 10.0
@@ -58,7 +58,9 @@ def _outcome(future: Any) -> Outcome:
         outcome: Outcome = future.result()
         return outcome
     error = future.exception() if future.status == "error" else None
-    return Failed(reason=f"{type(error).__name__}: {error}" if error else f"task {future.status}")
+    return FailedCase(
+        reason=f"{type(error).__name__}: {error}" if error else f"task {future.status}"
+    )
 
 
 def _client(address: str) -> Any:

@@ -14,7 +14,7 @@ from typing import Protocol, cast
 from wattfold.simulator.sweep.case import (
     Case,
     Done,
-    Failed,
+    FailedCase,
     Measure,
     Outcome,
     case_key,
@@ -79,7 +79,7 @@ def run_sweep(
     if missing:
         outcomes = backend.outcomes(measure, [keyed[key] for key in missing])
         # Closed here, also on Ctrl-C, which ends the processes of the backend.
-        with closing(cast(_Closable, outcomes)):
+        with closing(cast(Closable, outcomes)):
             for position, outcome in outcomes:
                 key = missing[position]
                 case = keyed[key]
@@ -92,22 +92,25 @@ def run_sweep(
                             label=case.label, key=key, reason=outcome.reason, trace=outcome.trace
                         )
                     )
-                progress.ended(case.label, isinstance(outcome, Failed))
+                progress.ended(case.label, isinstance(outcome, FailedCase))
     return SweepResult(
         done=done, failures=tuple(failures), stored=stored, broken=tuple(store.broken)
     )
 
 
-class _Closable(Protocol):
-    def close(self) -> None: ...
+class Closable(Protocol):
+    """An iterator that ends its processes when it is closed."""
+
+    def close(self) -> None:
+        """End what still runs."""
 
 
 def _kept(store: ResultStore, key: str, case: Case, outcome: Outcome) -> Outcome:
     """Store and return the outcome; a result with a number that is not finite is a failure."""
-    if isinstance(outcome, Failed):
+    if isinstance(outcome, FailedCase):
         return outcome
     try:
         store.put(key, case, outcome)
     except ValueError as error:
-        return Failed(reason=str(error))
+        return FailedCase(reason=str(error))
     return outcome

@@ -10,7 +10,7 @@ import time
 import traceback
 from multiprocessing.process import BaseProcess
 
-from wattfold.simulator.sweep.case import Case, Done, Failed, Measure, Outcome
+from wattfold.simulator.sweep.case import Case, Done, FailedCase, Measure, Outcome
 
 
 def prepare() -> None:
@@ -37,5 +37,5 @@ def outcome_of(measure: Measure, case: Case) -> Outcome:
     try:
         values = {name: float(value) for name, value in measure(case).items()}
     except Exception as error:  # noqa: BLE001 - the failure is listed with its trace
-        return Failed(reason=f"{type(error).__name__}: {error}", trace=traceback.format_exc())
+        return FailedCase(reason=f"{type(error).__name__}: {error}", trace=traceback.format_exc())
     return Done(values=values, cpu_s=time.thread_time() - begun_s)

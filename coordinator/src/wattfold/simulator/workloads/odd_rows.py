@@ -27,7 +27,7 @@ class Treatment(enum.Enum):
     KEEP = "keep"
 
 
-class Rule(enum.Enum):
+class FaultKind(enum.Enum):
     """A kind of fault. Rules are applied in this order."""
 
     COLUMN_COUNT = "column-count"
@@ -45,35 +45,35 @@ class Rule(enum.Enum):
     OUT_OF_ORDER = "out-of-order"
 
 
-MEANINGS: Mapping[Rule, tuple[str, str]] = {
-    Rule.COLUMN_COUNT: (
+MEANINGS: Mapping[FaultKind, tuple[str, str]] = {
+    FaultKind.COLUMN_COUNT: (
         "not 18 fields",
         "missing fields become -1, extra fields are ignored; below 4 fields: dropped",
     ),
-    Rule.BAD_NUMBER: (
+    FaultKind.BAD_NUMBER: (
         "a field is not a number, or above 2^52",
         "the field becomes -1; an ID or a submit time: dropped",
     ),
-    Rule.NOT_WHOLE: ("a count or an ID has a fraction", "rounded up"),
-    Rule.NEGATIVE_VALUE: ("a value below zero other than -1", "becomes -1; an ID: dropped"),
-    Rule.NEGATIVE_SUBMIT: (
+    FaultKind.NOT_WHOLE: ("a count or an ID has a fraction", "rounded up"),
+    FaultKind.NEGATIVE_VALUE: ("a value below zero other than -1", "becomes -1; an ID: dropped"),
+    FaultKind.NEGATIVE_SUBMIT: (
         "submitted before the start of the log",
         "submit time set to the start of the log",
     ),
-    Rule.PARTIAL_LINE: ("a part of a job that also has a line for the whole", "dropped"),
-    Rule.REPEATED_ID: ("an ID that an earlier row has", "a new ID above all others"),
-    Rule.UNLIKE_UNITS: (
+    FaultKind.PARTIAL_LINE: ("a part of a job that also has a line for the whole", "dropped"),
+    FaultKind.REPEATED_ID: ("an ID that an earlier row has", "a new ID above all others"),
+    FaultKind.UNLIKE_UNITS: (
         "units of one job differ",
         "every unit requests the maximum of each resource",
     ),
-    Rule.NO_SIZE: (
+    FaultKind.NO_SIZE: (
         "no number of processors (field 5)",
         "the requested number (field 8); without it: dropped",
     ),
-    Rule.NO_RUN: ("no run time (below zero)", "dropped: the job never ran"),
-    Rule.ZERO_RUN: ("run time zero (below half a second)", "set to one second"),
-    Rule.RUN_OVER_REQUESTED: ("ran longer than requested", "cut to the requested time"),
-    Rule.OUT_OF_ORDER: ("submitted before the row above it", "sorted by submit time"),
+    FaultKind.NO_RUN: ("no run time (below zero)", "dropped: the job never ran"),
+    FaultKind.ZERO_RUN: ("run time zero (below half a second)", "set to one second"),
+    FaultKind.RUN_OVER_REQUESTED: ("ran longer than requested", "cut to the requested time"),
+    FaultKind.OUT_OF_ORDER: ("submitted before the row above it", "sorted by submit time"),
 }
 """Error and repair of each rule."""
 
@@ -83,9 +83,9 @@ class OddRowPolicy:
     """One treatment for all rules, and exceptions."""
 
     default: Treatment = Treatment.REPAIR
-    exceptions: Mapping[Rule, Treatment] = field(default_factory=dict)
+    exceptions: Mapping[FaultKind, Treatment] = field(default_factory=dict)
 
-    def treatment(self, rule: Rule) -> Treatment:
+    def treatment(self, rule: FaultKind) -> Treatment:
         """Return the treatment of rows that violate a rule."""
         return self.exceptions.get(rule, self.default)
 
@@ -103,7 +103,7 @@ class OddRow:
     """A row that violates a rule."""
 
     line: int
-    rule: Rule
+    rule: FaultKind
     outcome: RowOutcome
     field_number: int
     """Number of the field with the fault, from 1; 0 for the row as a whole."""
@@ -122,7 +122,7 @@ class OddRowReport:
     """Rows whose ID names an element of a job array; they get new IDs."""
 
     def add(
-        self, rule: Rule, outcome: RowOutcome, line: int, field_number: int, value: str
+        self, rule: FaultKind, outcome: RowOutcome, line: int, field_number: int, value: str
     ) -> None:
         """Record a row."""
         shown = printable(value)
@@ -132,11 +132,11 @@ class OddRowReport:
             OddRow(line=line, rule=rule, outcome=outcome, field_number=field_number, value=shown)
         )
 
-    def count(self, rule: Rule, outcome: RowOutcome | None = None) -> int:
+    def count(self, rule: FaultKind, outcome: RowOutcome | None = None) -> int:
         """Return the number of rows that violate a rule, all or those with one outcome."""
         return sum(row.rule is rule and outcome in (None, row.outcome) for row in self.rows)
 
-    def lines(self, rule: Rule) -> list[int]:
+    def lines(self, rule: FaultKind) -> list[int]:
         """Return the line numbers of rows that violate a rule."""
         return [row.line for row in self.rows if row.rule is rule]
 

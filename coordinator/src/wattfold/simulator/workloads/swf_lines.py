@@ -22,10 +22,10 @@ import numpy as np
 from wattfold.simulator.workloads.errors import LogError
 from wattfold.simulator.workloads.header import decoded, printable
 from wattfold.simulator.workloads.odd_rows import (
+    FaultKind,
     OddRowPolicy,
     OddRowReport,
     RowOutcome,
-    Rule,
     Treatment,
 )
 from wattfold.simulator.workloads.workload import COLUMNS, MISSING, Floats, Ints
@@ -151,7 +151,7 @@ class LineReader:
         if len(tokens) != FIELDS:
             lost = len(tokens) < LEAST_FIELDS
             shown = f"{len(tokens)} fields"
-            if not self._goes_on(Rule.COLUMN_COUNT, line, 0, shown, lost):
+            if not self._goes_on(FaultKind.COLUMN_COUNT, line, 0, shown, lost):
                 return None
             tokens = tokens[:FIELDS] + [b"-1"] * (FIELDS - len(tokens))
         row = []
@@ -160,13 +160,15 @@ class LineReader:
             if not abs(value) <= LARGEST:
                 lost = index < 2
                 text = decoded(token)
-                if not self._goes_on(Rule.BAD_NUMBER, line, index + 1, text, lost):
+                if not self._goes_on(FaultKind.BAD_NUMBER, line, index + 1, text, lost):
                     return None
                 value = float(MISSING)
             row.append(value)
         return row
 
-    def _goes_on(self, rule: Rule, line: int, field_number: int, value: str, lost: bool) -> bool:
+    def _goes_on(
+        self, rule: FaultKind, line: int, field_number: int, value: str, lost: bool
+    ) -> bool:
         """Record a fault and return whether the row is still used; raises under `fail`.
 
         `keep` cannot keep text that is not a number, so it repairs here as `repair` does.

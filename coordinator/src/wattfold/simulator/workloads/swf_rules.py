@@ -13,10 +13,10 @@ import numpy as np
 
 from wattfold.simulator.workloads.errors import LogError
 from wattfold.simulator.workloads.odd_rows import (
+    FaultKind,
     OddRowPolicy,
     OddRowReport,
     RowOutcome,
-    Rule,
     Treatment,
 )
 from wattfold.simulator.workloads.swf_lines import RawRows
@@ -37,7 +37,7 @@ _RUN_OF_ZERO_S = 1.0
 
 
 class RowRules:
-    """Row rules for one file, applied in the order of `Rule`."""
+    """Row rules for one file, applied in the order of `FaultKind`."""
 
     def __init__(
         self, path: Path, rows: RawRows, policy: OddRowPolicy, report: OddRowReport
@@ -65,14 +65,14 @@ class RowRules:
         self._drop_gone()
         self._order()
         self._drop_gone()
-        if self._policy.treatment(Rule.OUT_OF_ORDER) is Treatment.REPAIR:
+        if self._policy.treatment(FaultKind.OUT_OF_ORDER) is Treatment.REPAIR:
             submits = self._column(_SUBMIT)
             if np.any(submits[1:] < submits[:-1]):
                 self._keep(np.argsort(submits, kind="stable"))
 
     def _treat(
         self,
-        rule: Rule,
+        rule: FaultKind,
         odd: Mask,
         field: int,
         new: float | Floats | None,
@@ -122,7 +122,7 @@ class RowRules:
     def _fractions(self) -> None:
         for field in _INTEGER_FIELDS:
             up = np.ceil(self._column(field))
-            self._treat(Rule.NOT_WHOLE, self._column(field) != up, field, up)
+            self._treat(FaultKind.NOT_WHOLE, self._column(field) != up, field, up)
 
     def _negative_values(self) -> None:
         for field in range(len(COLUMNS)):
@@ -133,19 +133,19 @@ class RowRules:
             odd = (column < 0) & (column != MISSING)
             if field == _ID:
                 odd = column < 0
-                self._treat(Rule.NEGATIVE_VALUE, odd, field, None, lost=odd)
+                self._treat(FaultKind.NEGATIVE_VALUE, odd, field, None, lost=odd)
             else:
-                self._treat(Rule.NEGATIVE_VALUE, odd, field, float(MISSING))
+                self._treat(FaultKind.NEGATIVE_VALUE, odd, field, float(MISSING))
 
     def _negative_submits(self) -> None:
-        self._treat(Rule.NEGATIVE_SUBMIT, self._column(_SUBMIT) < 0, _SUBMIT, 0.0)
+        self._treat(FaultKind.NEGATIVE_SUBMIT, self._column(_SUBMIT) < 0, _SUBMIT, 0.0)
 
     def _parts(self) -> None:
         part = np.isin(self._column(_STATUS), _PARTS)
         if part.any():
             wholes = self._column(_ID)[~part]
             odd = part & np.isin(self._column(_ID), wholes)
-            self._treat(Rule.PARTIAL_LINE, odd, _STATUS, None, lost=odd)
+            self._treat(FaultKind.PARTIAL_LINE, odd, _STATUS, None, lost=odd)
 
     def _array_elements(self) -> None:
         elements = self.array_ids != MISSING
@@ -157,7 +157,7 @@ class RowRules:
         odd = np.ones(len(ids), dtype=np.bool_)
         odd[firsts] = False
         if odd.any():
-            self._treat(Rule.REPEATED_ID, odd, _ID, self._fresh_ids(odd))
+            self._treat(FaultKind.REPEATED_ID, odd, _ID, self._fresh_ids(odd))
 
     def _renumber(self, which: Mask) -> None:
         if which.any():
@@ -170,22 +170,24 @@ class RowRules:
 
     def _sizes(self) -> None:
         requested = self._column(_REQUESTED_PROCS)
-        self._treat(Rule.NO_SIZE, self._column(_PROCS) <= 0, _PROCS, requested, lost=requested <= 0)
+        self._treat(
+            FaultKind.NO_SIZE, self._column(_PROCS) <= 0, _PROCS, requested, lost=requested <= 0
+        )
 
     def _runs(self) -> None:
         never = self._column(_RUN) < 0
-        self._treat(Rule.NO_RUN, never, _RUN, None, lost=never)
-        self._treat(Rule.ZERO_RUN, self._column(_RUN) == 0, _RUN, _RUN_OF_ZERO_S)
+        self._treat(FaultKind.NO_RUN, never, _RUN, None, lost=never)
+        self._treat(FaultKind.ZERO_RUN, self._column(_RUN) == 0, _RUN, _RUN_OF_ZERO_S)
 
     def _overruns(self) -> None:
         requested = self._column(_REQUESTED)
         odd = (requested > 0) & (self._column(_RUN) > requested)
-        self._treat(Rule.RUN_OVER_REQUESTED, odd, _RUN, requested)
+        self._treat(FaultKind.RUN_OVER_REQUESTED, odd, _RUN, requested)
 
     def _order(self) -> None:
         submits = self._column(_SUBMIT)
         odd = submits < np.maximum.accumulate(submits)
-        self._treat(Rule.OUT_OF_ORDER, odd, _SUBMIT, None)
+        self._treat(FaultKind.OUT_OF_ORDER, odd, _SUBMIT, None)
 
 
 def _text(value: float) -> str:

@@ -27,10 +27,10 @@ from wattfold.simulator.workloads.errors import LogError
 from wattfold.simulator.workloads.header import Header, printable
 from wattfold.simulator.workloads.job_requests import JobRequest
 from wattfold.simulator.workloads.odd_rows import (
+    FaultKind,
     OddRowPolicy,
     OddRowReport,
     RowOutcome,
-    Rule,
     Treatment,
 )
 from wattfold.simulator.workloads.swf_lines import FIELDS, RawRows
@@ -70,7 +70,7 @@ class _Read:
 class _OddLineError(ValueError):
     """An invalid line; ``rule`` is the violated rule."""
 
-    def __init__(self, rule: Rule, field_number: int, value: str) -> None:
+    def __init__(self, rule: FaultKind, field_number: int, value: str) -> None:
         self.rule, self.field_number, self.value = rule, field_number, value
         super().__init__(value)
 
@@ -140,13 +140,13 @@ def _job(
 ) -> tuple[list[float], JobRequest]:
     parts = line.strip().split("__")
     if len(parts) != _PARTS:
-        raise _OddLineError(Rule.COLUMN_COUNT, 0, f"{len(parts)} parts")
+        raise _OddLineError(FaultKind.COLUMN_COUNT, 0, f"{len(parts)} parts")
     head, tail = parts[0].split(";"), parts[2].split(";")
     if len(head) != _HEAD_FIELDS or len(tail) < _TAIL_FIELDS:
-        raise _OddLineError(Rule.COLUMN_COUNT, 0, f"{len(head)} and {len(tail)} fields")
+        raise _OddLineError(FaultKind.COLUMN_COUNT, 0, f"{len(head)} and {len(tail)} fields")
     units = [_unit(entry) for entry in parts[1].split("#") if entry]
     if not units:
-        raise _OddLineError(Rule.NO_SIZE, 5, parts[1])
+        raise _OddLineError(FaultKind.NO_SIZE, 5, parts[1])
     submit_s, start_s, end_s = _date_s(head[4], 2), _date_s(tail[0], 3), _date_s(tail[1], 4)
     status = tail[8] if len(tail) > 8 else ""
     row = dict.fromkeys(COLUMNS, float(MISSING))
@@ -172,11 +172,11 @@ def _unit(entry: str) -> tuple[int, ...]:
     """Return cores, GPUs, MICs and KiB of a unit; its node is ignored."""
     fields = entry.split(";")
     if len(fields) != _UNIT_FIELDS:
-        raise _OddLineError(Rule.COLUMN_COUNT, 5, entry)
+        raise _OddLineError(FaultKind.COLUMN_COUNT, 5, entry)
     cores, *others = (_whole(value, 5) for value in fields[1:])
     if cores < 1 or (others[0] and others[1]):
         # Zero cores would mean whole nodes, and a node has only one kind of accelerator.
-        raise _OddLineError(Rule.BAD_NUMBER, 5, entry)
+        raise _OddLineError(FaultKind.BAD_NUMBER, 5, entry)
     return (cores, *others)
 
 
@@ -192,12 +192,12 @@ def _alike(
         return units[0]
     greatest = tuple(max(values) for values in zip(*units, strict=True))
     shown = f"{len(set(units))} kinds of units"
-    treatment = policy.treatment(Rule.UNLIKE_UNITS)
+    treatment = policy.treatment(FaultKind.UNLIKE_UNITS)
     if treatment is Treatment.FAIL:
-        raise LogError(path, number, f"{Rule.UNLIKE_UNITS.value}: {shown}")
+        raise LogError(path, number, f"{FaultKind.UNLIKE_UNITS.value}: {shown}")
     if treatment is Treatment.SKIP or (greatest[1] and greatest[2]):
-        raise _OddLineError(Rule.UNLIKE_UNITS, 5, shown)
-    report.add(Rule.UNLIKE_UNITS, RowOutcome.REPAIRED, number, 5, shown)
+        raise _OddLineError(FaultKind.UNLIKE_UNITS, 5, shown)
+    report.add(FaultKind.UNLIKE_UNITS, RowOutcome.REPAIRED, number, 5, shown)
     return greatest
 
 
@@ -247,7 +247,7 @@ def _number(known: dict[str, int], name: str) -> int:
 
 def _whole(text: str, field_number: int) -> int:
     if not text.strip().isdecimal() or int(text) > _MOST:
-        raise _OddLineError(Rule.BAD_NUMBER, field_number, text)
+        raise _OddLineError(FaultKind.BAD_NUMBER, field_number, text)
     return int(text)
 
 
@@ -255,7 +255,7 @@ def _date_s(text: str, field_number: int) -> float:
     try:
         moment = datetime.datetime.strptime(text.strip(), "%Y-%m-%d %H:%M:%S")  # noqa: DTZ007
     except ValueError:
-        raise _OddLineError(Rule.BAD_NUMBER, field_number, text) from None
+        raise _OddLineError(FaultKind.BAD_NUMBER, field_number, text) from None
     # The zone does not matter: only differences are used.
     return moment.replace(tzinfo=datetime.UTC).timestamp()
 
@@ -263,6 +263,6 @@ def _date_s(text: str, field_number: int) -> float:
 def _walltime_s(text: str) -> float:
     match = _WALLTIME.match(text.strip())
     if match is None:
-        raise _OddLineError(Rule.BAD_NUMBER, 9, text)
+        raise _OddLineError(FaultKind.BAD_NUMBER, 9, text)
     hours, minutes, seconds = (int(part or 0) for part in match.groups())
     return float(hours * 3600 + minutes * 60 + seconds)

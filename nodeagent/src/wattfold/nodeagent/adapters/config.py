@@ -24,7 +24,7 @@ from wattfold.nodeagent.adapters.config_keys import (
     TOP,
 )
 from wattfold.nodeagent.adapters.config_source import Source
-from wattfold.nodeagent.adapters.devices.emulated_zones import ZoneSpec
+from wattfold.nodeagent.adapters.devices.emulated_zones import AcceptedValues
 from wattfold.nodeagent.adapters.devices.gpu_config import GpuConfig, gpu_config
 from wattfold.nodeagent.adapters.devices.zone_ranges import RangeSetting
 from wattfold.nodeagent.adapters.host import memory_bytes, schedulable_cpus
@@ -47,7 +47,7 @@ class EmulationConfig:
     dram_dynamic_w: float
     cpu_share: float
     throttle: str
-    zones: ZoneSpec
+    zones: AcceptedValues
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -355,7 +355,7 @@ def _emulation(source: Source, v: dict[str, Any]) -> EmulationConfig:
         if not v[low] < v[high]:
             why = f"= {v[high]:g} {unit} must be above {low} = {v[low]:g} {unit}"
             raise source.wrong(key, why, "emulation")
-    zones = ZoneSpec(
+    zones = AcceptedValues(
         package_uw_min=quantised_up(uw_from_w(v["package_min_w"])),
         package_uw_max=quantised(uw_from_w(v["package_max_w"])),
         dram_uw_min=quantised_up(uw_from_w(v["dram_min_w"])),

@@ -26,7 +26,7 @@ class StepKind(enum.Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class MaskStep:
     """One step of a change of mask."""
 
     kind: StepKind
@@ -75,9 +75,9 @@ def apart(
     return {job: recorded[job] if touches(job) else found[job] for job in found}
 
 
-def change_steps(old: CpuSet, new: CpuSet) -> tuple[Step, ...]:
+def change_steps(old: CpuSet, new: CpuSet) -> tuple[MaskStep, ...]:
     """Return the steps from one mask to another: widen, notify, narrow, without needless steps."""
-    tell = Step(kind=StepKind.TELL, cpus=new)
-    grow = () if new <= old else (Step(kind=StepKind.CONFINE, cpus=old | new),)
-    shrink = () if old <= new else (Step(kind=StepKind.CONFINE, cpus=new),)
+    tell = MaskStep(kind=StepKind.TELL, cpus=new)
+    grow = () if new <= old else (MaskStep(kind=StepKind.CONFINE, cpus=old | new),)
+    shrink = () if old <= new else (MaskStep(kind=StepKind.CONFINE, cpus=new),)
     return (*grow, tell, *shrink)

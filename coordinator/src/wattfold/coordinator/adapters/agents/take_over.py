@@ -51,7 +51,7 @@ class Told:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Known:
+class LastWriter:
     """The last coordinator that wrote the journal, and its last event."""
 
     epoch: int
@@ -59,7 +59,7 @@ class Known:
     last_number: int
 
 
-class Nodes:
+class AgentContacts:
     """Access of a starting coordinator to the agents."""
 
     def __init__(self, addresses: Mapping[NodeId, str], token: str, timeout_s: float) -> None:
@@ -115,7 +115,9 @@ class Nodes:
 class Unasked:
     """Nodes of the journal that have not said yet whether it lacks something that they know."""
 
-    def __init__(self, known: Known, nodes: Collection[NodeId], told: Collection[Told]) -> None:
+    def __init__(
+        self, known: LastWriter, nodes: Collection[NodeId], told: Collection[Told]
+    ) -> None:
         self._known = known
         self._left = set(nodes) - {node.node_id for node in told}
 
@@ -149,7 +151,7 @@ async def _stub(address: str) -> AsyncIterator[Any]:
         await channel.close()
 
 
-def lacking(known: Known, told: list[Told]) -> str:
+def lacking(known: LastWriter, told: list[Told]) -> str:
     """What nodes know of a coordinator and the journal does not; empty = nothing."""
     if not told:
         return ""

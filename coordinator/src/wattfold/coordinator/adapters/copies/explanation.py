@@ -11,7 +11,7 @@ from wattfold.coordinator.adapters.copies.node_views import (
     start_statements,
     unfinished_reason,
 )
-from wattfold.coordinator.adapters.copies.outlook_views import LookAhead, Setting
+from wattfold.coordinator.adapters.copies.outlook_views import LookAhead, ViewInputs
 from wattfold.coordinator.adapters.copies.waiting_views import head_of, told_reason
 from wattfold.coordinator.adapters.learning.observations import Observations
 from wattfold.coordinator.adapters.learning.residual import with_residual
@@ -25,7 +25,7 @@ def explanation(
     job: Job,
     state: State,
     seen: Observations,
-    setting: Setting,
+    setting: ViewInputs,
     *,
     now_ns: int,
     access: pb.JobAccess,

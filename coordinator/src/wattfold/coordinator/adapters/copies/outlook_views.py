@@ -28,7 +28,7 @@ _PLANNED = (JobState.PENDING, JobState.STARTING, JobState.RUNNING)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Setting:
+class ViewInputs:
     """Inputs of the views in addition to the state."""
 
     clock: Clock
@@ -42,7 +42,7 @@ class Setting:
 class LookAhead:
     """The outlook of jobs at one moment. Imports and computes only the requested parts."""
 
-    def __init__(self, state: State, seen: Observations, setting: Setting, now_ns: int) -> None:
+    def __init__(self, state: State, seen: Observations, setting: ViewInputs, now_ns: int) -> None:
         self._state, self._seen = state, seen
         self._setting, self._now_ns = setting, now_ns
 
@@ -117,7 +117,7 @@ class LookAhead:
 
 
 def add_due_sums(
-    message: pb.Power, state: State, seen: Observations, setting: Setting, now_ns: int
+    message: pb.Power, state: State, seen: Observations, setting: ViewInputs, now_ns: int
 ) -> None:
     """Add the numbers of jobs with due dates and of delayed jobs, and the sum of their costs."""
     ahead = LookAhead(state, seen, setting, now_ns)

@@ -15,7 +15,7 @@ from typing import Any
 from wattfold.contract.ids import JobId, NodeId
 from wattfold.coordinator.adapters.copies import pictures, view_requests
 from wattfold.coordinator.adapters.copies.job_filter import ALL_JOBS, JobFilter
-from wattfold.coordinator.adapters.copies.outlook_views import Setting
+from wattfold.coordinator.adapters.copies.outlook_views import ViewInputs
 from wattfold.coordinator.adapters.copies.replica_feed import ReplicaFeed
 from wattfold.coordinator.adapters.door.peers import Peer
 from wattfold.coordinator.adapters.learning.observations import Observations
@@ -36,7 +36,7 @@ class PictureFeed:
     """Requests views. Answers are serialised messages of the API."""
 
     def __init__(
-        self, feed: ReplicaFeed, seen: Observations, setting: Callable[[], Setting]
+        self, feed: ReplicaFeed, seen: Observations, setting: Callable[[], ViewInputs]
     ) -> None:
         self._feed = feed
         self._seen = seen
@@ -101,7 +101,7 @@ class PictureFeed:
 
     async def metrics(self, figures: Figures) -> bytes:
         """Return the metrics as text, with these counters. Raises NoPictureError."""
-        return await self._ask(view_requests.Metrics(figures))
+        return await self._ask(view_requests.MetricsText(figures))
 
     async def close(self) -> None:
         """Cancel the pending requests."""

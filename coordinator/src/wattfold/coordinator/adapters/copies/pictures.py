@@ -21,14 +21,14 @@ from wattfold.coordinator.adapters.copies.array_views import ArrayLines
 from wattfold.coordinator.adapters.copies.explanation import explanation
 from wattfold.coordinator.adapters.copies.job_filter import ALL_JOBS
 from wattfold.coordinator.adapters.copies.node_views import closed_statement, unfinished_reason
-from wattfold.coordinator.adapters.copies.outlook_views import LookAhead, Setting, add_due_sums
+from wattfold.coordinator.adapters.copies.outlook_views import LookAhead, ViewInputs, add_due_sums
 from wattfold.coordinator.adapters.copies.replica import Replica
 from wattfold.coordinator.adapters.copies.view_requests import (
     AgentReports,
     Cluster,
     Explanation,
     Jobs,
-    Metrics,
+    MetricsText,
     Nodes,
     Power,
     Question,
@@ -75,7 +75,7 @@ def loaded() -> None:
 
 
 def answer(
-    replica: Replica, setting: Setting, told: AgentReports, questions: tuple[Question, ...]
+    replica: Replica, setting: ViewInputs, told: AgentReports, questions: tuple[Question, ...]
 ) -> list[bytes | str]:
     """Return the serialised answer to each request, or why there is none. Runs in the worker."""
     pictures = replica.companion(Pictures)
@@ -129,7 +129,7 @@ class Pictures:
     def _state(self) -> State:
         return self._replica.state
 
-    def bring_up_to_date(self, setting: Setting, told: AgentReports) -> None:
+    def bring_up_to_date(self, setting: ViewInputs, told: AgentReports) -> None:
         """Drop outdated pieces."""
         self._setting, self._told = setting, told
         self._now_ns = setting.clock.now_ns()
@@ -185,7 +185,7 @@ class Pictures:
                 return self._cluster(question)
             case Explanation():
                 return self._explain(question)
-            case Metrics():
+            case MetricsText():
                 return self._metrics(question.figures)
 
     def _list(self, question: Jobs) -> bytes:
@@ -312,9 +312,9 @@ class Pictures:
 
     def _metrics(self, figures: Figures) -> bytes:
         # prometheus-client is an optional package.
-        from wattfold.coordinator.adapters.metrics.exposition import View, render
+        from wattfold.coordinator.adapters.metrics.exposition import ScrapeInputs, render
 
-        view = View(
+        view = ScrapeInputs(
             state=self._state,
             now_ns=self._now_ns,
             policy=self._setting.policy.name,

@@ -170,7 +170,7 @@ class Replica:
             self.state.index.forget_job(job_id)
 
 
-class _Process:
+class _ReplicaProcess:
     """The single copy of a worker process."""
 
     replica: Replica | None = None
@@ -179,9 +179,9 @@ class _Process:
 def take(update: Update) -> Stale | None:
     """Apply an update. Runs in the worker."""
     if update.number == BEGIN:
-        _Process.replica = Replica()
-        _Process.replica.take_touched()
-    replica = _Process.replica
+        _ReplicaProcess.replica = Replica()
+        _ReplicaProcess.replica.take_touched()
+    replica = _ReplicaProcess.replica
     if replica is None or update.number not in (BEGIN, replica.number + 1):
         return Stale()
     replica.take(update)
@@ -193,4 +193,4 @@ def ask(update: Update, function: Callable[..., Any], arguments: tuple[Any, ...]
     stale = take(update)
     if stale is not None:
         return stale
-    return function(_Process.replica, *arguments)
+    return function(_ReplicaProcess.replica, *arguments)

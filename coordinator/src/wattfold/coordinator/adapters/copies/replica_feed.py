@@ -32,7 +32,7 @@ TRIES = 3
 START_DEADLINE_S = 120.0
 
 
-class Worker(Protocol):
+class ReplicaWorker(Protocol):
     """Runs functions in another process, one after the other (`SolverWorker`)."""
 
     async def call(
@@ -45,7 +45,7 @@ class ReplicaFeed:
     """The coordinator's end of one copy. ``lean`` reduces a submission to the parts to copy."""
 
     def __init__(
-        self, worker: Worker, state: Callable[[], State], lean: Callable[[JobSpec], JobSpec]
+        self, worker: ReplicaWorker, state: Callable[[], State], lean: Callable[[JobSpec], JobSpec]
     ) -> None:
         self._worker = worker
         self._state = state

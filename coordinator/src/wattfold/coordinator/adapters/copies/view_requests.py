@@ -72,10 +72,10 @@ class Explanation:
 
 
 @dataclass(frozen=True, slots=True)
-class Metrics:
+class MetricsText:
     """Requests the text for Prometheus, with the counters of the coordinator."""
 
     figures: Figures
 
 
-Question = Jobs | Nodes | Power | Cluster | Explanation | Metrics
+Question = Jobs | Nodes | Power | Cluster | Explanation | MetricsText

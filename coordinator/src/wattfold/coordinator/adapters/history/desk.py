@@ -17,7 +17,7 @@ from wattfold.coordinator.solvers.worker import CallResult, Crashed, Success, Wo
 ANSWER_DEADLINE_S = 60.0
 
 
-class Worker(Protocol):
+class HistoryWorker(Protocol):
     """Runs a function elsewhere."""
 
     async def call(
@@ -33,7 +33,7 @@ class NoHistoryError(Exception):
 class HistoryDesk:
     """Serialised answers from the history file, after pending rows were written."""
 
-    def __init__(self, worker: Worker, path: Path, recorder: HistoryRecorder) -> None:
+    def __init__(self, worker: HistoryWorker, path: Path, recorder: HistoryRecorder) -> None:
         self._worker = worker
         self._path = path
         self._recorder = recorder

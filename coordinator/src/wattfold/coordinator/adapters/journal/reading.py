@@ -16,7 +16,7 @@ _READ_WAIT_S = 5.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
+class StoredEvent:
     """A stored event. ``set_aside`` is the reason why it is not replayed; empty = replayed."""
 
     number: int
@@ -82,7 +82,7 @@ class JournalReader:
 
     def rows(
         self, first: int = 0, kind: str = "", *, aside_only: bool = False, newest: int = 0
-    ) -> Iterator[Row]:
+    ) -> Iterator[StoredEvent]:
         """Yield the events from number ``first`` on, at most the ``newest`` that match.
 
         Raises JournalError.
@@ -101,7 +101,7 @@ class JournalReader:
             values.append(newest)
         try:
             for number, time_ns, name, body in self._db.execute(f"{query} ORDER BY id", values):
-                yield Row(
+                yield StoredEvent(
                     number=number,
                     time_s=self._origin_s + time_ns / 1e9,
                     kind=name,
@@ -129,7 +129,7 @@ def export(path: Path, first: int = 0) -> Iterator[dict[str, Any]]:
             yield as_object(row)
 
 
-def as_object(row: Row) -> dict[str, Any]:
+def as_object(row: StoredEvent) -> dict[str, Any]:
     """Return a row for JSON, with the time in Unix seconds."""
     return {
         "number": row.number,

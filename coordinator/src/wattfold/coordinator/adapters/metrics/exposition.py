@@ -58,7 +58,7 @@ Labelled = Iterable[tuple[tuple[str, ...], float]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class View:
+class ScrapeInputs:
     """Inputs of a scrape: the state, its time, the measurements and the coordinator's counters."""
 
     state: State
@@ -69,7 +69,7 @@ class View:
     figures: Figures
 
 
-def render(view: View) -> bytes:
+def render(view: ScrapeInputs) -> bytes:
     """Return all metrics in the text format 0.0.4."""
     registry = CollectorRegistry(auto_describe=False)
     registry.register(_Scrape(view))
@@ -77,7 +77,7 @@ def render(view: View) -> bytes:
 
 
 class _Scrape(Collector):
-    def __init__(self, view: View) -> None:
+    def __init__(self, view: ScrapeInputs) -> None:
         self._view = view
 
     def collect(self) -> Iterator[Family]:
@@ -94,7 +94,7 @@ def _version() -> str:
     return version("wattfold")
 
 
-def _infos(view: View) -> Iterator[Family]:
+def _infos(view: ScrapeInputs) -> Iterator[Family]:
     for name, label, value in (
         ("wattfold_build", "version", _version()),
         ("wattfold_policy", "policy", view.policy),
@@ -104,7 +104,7 @@ def _infos(view: View) -> Iterator[Family]:
         yield family
 
 
-def _power(view: View) -> Iterator[Family]:
+def _power(view: ScrapeInputs) -> Iterator[Family]:
     state, ledger, beyond = view.state, view.state.ledger, unaccounted_power(view.state)
     yield _gauge_uw("wattfold_budget_watts", ledger.budget_uw)
     if ledger.coming_uw:
@@ -169,7 +169,7 @@ def _caps(state: State) -> Counter[ZoneKind]:
     return caps
 
 
-def _nodes(view: View) -> Iterator[Family]:
+def _nodes(view: ScrapeInputs) -> Iterator[Family]:
     nodes = view.state.nodes.values()
     # The lease of a silent node runs on, and its caps stay up until its end.
     ends_ns = [n.lease_until_ns for n in nodes if n.admitted and n.lease_until_ns > view.now_ns]
@@ -186,7 +186,7 @@ def _nodes(view: View) -> Iterator[Family]:
     yield _gauge("wattfold_emulated_nodes", emulated)
 
 
-def _jobs(view: View) -> Iterator[Family]:
+def _jobs(view: ScrapeInputs) -> Iterator[Family]:
     state = view.state
     jobs = list(state.index.open.values())
     counts = Counter((job.state, _queue(state, job)) for job in jobs)
@@ -230,7 +230,7 @@ def waiting_reason(job: Job) -> str:
     return "expected_start" if job.expected_start_ns else "unknown_start"
 
 
-def _counters(view: View) -> Iterator[Family]:
+def _counters(view: ScrapeInputs) -> Iterator[Family]:
     figures = view.figures
     yield _gauge("wattfold_planner_failing", view.state.failing_since_ns >= 0)
     yield _histogram("wattfold_planning_round_duration_seconds", figures.rounds)

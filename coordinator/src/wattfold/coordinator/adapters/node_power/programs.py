@@ -33,7 +33,7 @@ STATUS_S = 30.0
 STATUS_EVERY_S = 2.0
 
 
-class ProgramError(Exception):
+class PowerProgramError(Exception):
     """A program failed or was late, with the reason for people."""
 
 
@@ -66,7 +66,7 @@ class PowerPrograms:
                 await self._switch(action)
         except TimeoutError:
             error = f"{_word(action)}: not done within {action.within_ns / 1e9:g} s"
-        except ProgramError as failed:
+        except PowerProgramError as failed:
             error = f"{_word(action)}: {failed}"
         log.info(line("node_switched", node=action.node_id, on=action.on, error=error or "none"))
         self._post(
@@ -77,7 +77,7 @@ class PowerPrograms:
         settings = self._settings
         program = settings.resume if action.on else settings.suspend
         if not program:
-            raise ProgramError("no program is configured: set power.suspend and power.resume")
+            raise PowerProgramError("no program is configured: set power.suspend and power.resume")
         await self._run(program, action.within_ns / 1e9, action.node_id)
         while not action.on and settings.status and not await self._is_off(action.node_id):
             await asyncio.sleep(STATUS_EVERY_S)
@@ -87,10 +87,10 @@ class PowerPrograms:
             async with asyncio.timeout(STATUS_S):
                 told = await self._run(self._settings.status, STATUS_S, node_id)
         except TimeoutError:
-            raise ProgramError(f"the status program took longer than {STATUS_S:g} s") from None
+            raise PowerProgramError(f"the status program took longer than {STATUS_S:g} s") from None
         word = told.strip().lower()
         if word not in ("on", "off"):
-            raise ProgramError(f"the status program printed {word[:80]!r}, not on or off")
+            raise PowerProgramError(f"the status program printed {word[:80]!r}, not on or off")
         return word == "off"
 
     async def _run(self, program: Sequence[str], within_s: float, node_id: NodeId) -> str:
@@ -109,7 +109,7 @@ class PowerPrograms:
                 **_account(self._settings.account),
             )
         except OSError as error:
-            raise ProgramError(f"cannot start {program[0]}: {error.strerror}") from error
+            raise PowerProgramError(f"cannot start {program[0]}: {error.strerror}") from error
         assert process.stdout is not None
         try:
             told = await _read(process.stdout)
@@ -121,7 +121,7 @@ class PowerPrograms:
                 await process.wait()
         if status:
             last = told.strip().rpartition("\n")[2][:200]
-            raise ProgramError(f"exit status {status}" + (f": {last}" if last else ""))
+            raise PowerProgramError(f"exit status {status}" + (f": {last}" if last else ""))
         return told
 
 

@@ -26,7 +26,7 @@ NAMED_REFUSALS = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Proposal:
+class ScheduleProposal:
     """The changes that a schedule makes at one moment. ``refusal`` concerns it as a whole."""
 
     event: ev.BudgetsScheduled
@@ -51,15 +51,15 @@ class Proposal:
 
 def propose(
     state: State, request: pb.ScheduleBudgetsRequest, clock: Clock, settle_ns: int
-) -> Proposal:
+) -> ScheduleProposal:
     """Judge a schedule. ``settle_ns`` is the time to lower every cap if all nodes answer."""
     name = request.name
     if not valid_name(name):
         text = f"{name[:80]!r} is no name of a schedule: 1 to 63 of A-Z a-z 0-9 . _ -"
-        return Proposal(event=ev.BudgetsScheduled(schedule="", budgets=()), refusal=text)
+        return ScheduleProposal(event=ev.BudgetsScheduled(schedule="", budgets=()), refusal=text)
     rules = AnnouncementRules(state, clock, settle_ns, name)
     if many := rules.too_many(len(request.budgets)):
-        return Proposal(
+        return ScheduleProposal(
             event=ev.BudgetsScheduled(schedule=name, budgets=()),
             minimum_uw=rules.minimum_uw,
             refusal=many,
@@ -82,7 +82,7 @@ def propose(
     wanted = {(one.at_ns, one.budget_uw) for one in budgets}
     before = list(rules.replaced.values())
     nothing = not (before or budgets or refused)
-    return Proposal(
+    return ScheduleProposal(
         event=ev.BudgetsScheduled(schedule=name, budgets=tuple(budgets)),
         kept=tuple(one for one in before if (one.at_ns, one.budget_uw) in wanted),
         cancelled=tuple(one for one in before if (one.at_ns, one.budget_uw) not in wanted),
@@ -92,7 +92,7 @@ def propose(
     )
 
 
-def preview(state: State, proposal: Proposal, clock: Clock) -> pb.ScheduleBudgetsResponse:
+def preview(state: State, proposal: ScheduleProposal, clock: Clock) -> pb.ScheduleBudgetsResponse:
     """Return what a proposal would do, and change nothing. New announcements have number 0."""
     kept = {(one.at_ns, one.budget_uw): one for one in proposal.kept}
     name = proposal.event.schedule
@@ -115,7 +115,7 @@ def preview(state: State, proposal: Proposal, clock: Clock) -> pb.ScheduleBudget
 
 
 def done(
-    state: State, proposal: Proposal, cancelled: Sequence[pb.AnnouncedBudget], clock: Clock
+    state: State, proposal: ScheduleProposal, cancelled: Sequence[pb.AnnouncedBudget], clock: Clock
 ) -> pb.ScheduleBudgetsResponse:
     """Return what a proposal changed. ``cancelled``: as they were before the change."""
     announced, kept = _sorted_out(state, proposal, state.announced, clock)
@@ -127,14 +127,14 @@ def done(
     )
 
 
-def missing(state: State, proposal: Proposal, now_ns: int) -> bool:
+def missing(state: State, proposal: ScheduleProposal, now_ns: int) -> bool:
     """Whether the core did not take over a schedule, because it was no longer possible."""
     there = {one.at_ns for one in state.announced if one.schedule == proposal.event.schedule}
     return any(one.at_ns > now_ns and one.at_ns not in there for one in proposal.event.budgets)
 
 
 def _sorted_out(
-    state: State, proposal: Proposal, announced: Sequence[Announced], clock: Clock
+    state: State, proposal: ScheduleProposal, announced: Sequence[Announced], clock: Clock
 ) -> tuple[list[pb.AnnouncedBudget], list[pb.AnnouncedBudget]]:
     """Return the new and the kept budgets of the schedule among all that are then announced."""
     kept = {one.number for one in proposal.kept}

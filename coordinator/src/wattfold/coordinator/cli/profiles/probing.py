@@ -48,7 +48,7 @@ class Probe:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Program:
+class MeasuredProgram:
     """Program to measure."""
 
     app: str
@@ -115,7 +115,7 @@ def plan_probes(
 
 
 def run_probe(
-    client: CoordinatorClient, program: Program, probe: Probe, notice: Callable[[str], None]
+    client: CoordinatorClient, program: MeasuredProgram, probe: Probe, notice: Callable[[str], None]
 ) -> pb.ProfilePoint:
     """Run one probe to its end. An interruption cancels its job."""
     request = pb.SubmitRequest(spec=_spec(program, probe), idempotency_key=uuid.uuid4().hex)
@@ -138,7 +138,7 @@ def cancel_probe(client: CoordinatorClient, job_id: str) -> None:
         click.echo(message, err=True)
 
 
-def _spec(program: Program, probe: Probe) -> pb.JobSpec:
+def _spec(program: MeasuredProgram, probe: Probe) -> pb.JobSpec:
     return pb.JobSpec(
         name=f"probe-{program.app}"[:63],
         app=program.app,
@@ -158,7 +158,7 @@ def _spec(program: Program, probe: Probe) -> pb.JobSpec:
     )
 
 
-def _point(job: pb.Job, probe: Probe, program: Program) -> pb.ProfilePoint:
+def _point(job: pb.Job, probe: Probe, program: MeasuredProgram) -> pb.ProfilePoint:
     seconds = job.ended_at_s - job.started_at_s
     if job.state != pb.JOB_STATE_COMPLETED or job.exit_code != 0:
         raise CliError(
@@ -175,7 +175,7 @@ def _point(job: pb.Job, probe: Probe, program: Program) -> pb.ProfilePoint:
     )
 
 
-def _error_path(program: Program) -> str:
+def _error_path(program: MeasuredProgram) -> str:
     return f"wattfold-profile-{program.app}.err"
 
 

@@ -12,8 +12,8 @@ import click
 
 from wattfold.coordinator.cli.jobs.submission import job_request as request
 from wattfold.coordinator.cli.profiles.probing import (
+    MeasuredProgram,
     Probe,
-    Program,
     check_sizes,
     default_caps_uw,
     default_sizes,
@@ -148,7 +148,7 @@ def _store(client: CoordinatorClient, fitted: Fitted) -> CliError | None:
     return None
 
 
-def program_of(app: str, argv: Sequence[str], no_check: bool) -> Program:
+def program_of(app: str, argv: Sequence[str], no_check: bool) -> MeasuredProgram:
     """Return the program to run and the name of its profile. Raises BadRequestError."""
     request.check_name("--app", app)
     name = app or request.program_name(argv[0])
@@ -160,7 +160,7 @@ def program_of(app: str, argv: Sequence[str], no_check: bool) -> Program:
     environment = request.environment_of(os.environ, export_all=True, settings=())
     if not no_check:
         request.check_command(argv, cwd, environment)
-    return Program(app=name, argv=argv, cwd=str(cwd), environment=environment)
+    return MeasuredProgram(app=name, argv=argv, cwd=str(cwd), environment=environment)
 
 
 def _check_plot(path: Path | None) -> None:
@@ -175,7 +175,7 @@ def _check_plot(path: Path | None) -> None:
 
 
 def _measure(
-    console: Console, client: CoordinatorClient, program: Program, probes: Sequence[Probe]
+    console: Console, client: CoordinatorClient, program: MeasuredProgram, probes: Sequence[Probe]
 ) -> list[pb.ProfilePoint]:
     """Run the probes with a progress bar; without a terminal, one line each on standard error."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn

@@ -12,7 +12,7 @@ import click
 
 from wattfold.coordinator.cli.jobs.lists.waiting import JobWaiter, describe
 from wattfold.coordinator.cli.jobs.submission.job_request import message_environment
-from wattfold.coordinator.cli.profiles.probing import MAX_PROBES, Program, cancel_probe
+from wattfold.coordinator.cli.profiles.probing import MAX_PROBES, MeasuredProgram, cancel_probe
 from wattfold.coordinator.cli.profiles.profile import program_of
 from wattfold.coordinator.cli.profiles.profile_tables import epoch_tables
 from wattfold.coordinator.cli.shared.connection.session import Session, session_command
@@ -218,7 +218,10 @@ def greatest_uw(node: pb.Node) -> int:
 
 
 def _run(
-    client: CoordinatorClient, program: Program, probe: EpochProbe, probes: Sequence[EpochProbe]
+    client: CoordinatorClient,
+    program: MeasuredProgram,
+    probe: EpochProbe,
+    probes: Sequence[EpochProbe],
 ) -> Timed:
     number = f"{probes.index(probe) + 1}/{len(probes)} {probe.text}"
 
@@ -244,7 +247,7 @@ def _run(
     return Timed(probe=probe, seconds=job.epoch_s, count=job.epochs_timed)
 
 
-def _spec(program: Program, probe: EpochProbe) -> pb.JobSpec:
+def _spec(program: MeasuredProgram, probe: EpochProbe) -> pb.JobSpec:
     return pb.JobSpec(
         name=f"probe-{program.app}"[:63],
         app=program.app,

@@ -39,7 +39,7 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class HostEntry:
     """A node of the job, as in the file of nodes."""
 
     node_id: str
@@ -77,17 +77,17 @@ def _take_options(rest: list[str]) -> bool:
     return no_input
 
 
-def read_places(folder: Path) -> list[Place]:
+def read_places(folder: Path) -> list[HostEntry]:
     """Return the nodes of the job, in the order of their ranks. Raises RshError."""
     try:
         lines = (folder / "nodes").read_text(encoding="utf-8").splitlines()
         rows = [line.split(" ") for line in lines]
-        return [Place(node_id=row[0], address=row[1], alias=row[2]) for row in rows]
+        return [HostEntry(node_id=row[0], address=row[1], alias=row[2]) for row in rows]
     except (OSError, ValueError, IndexError) as error:
         raise RshError(f"cannot read the nodes of the job: {error}") from None
 
 
-def find_place(host: str, own: str, hostname: str, places: Sequence[Place]) -> Place:
+def find_place(host: str, own: str, hostname: str, places: Sequence[HostEntry]) -> HostEntry:
     """Return the node of a host name. Raises RshError.
 
     The lookup compares its name in the job, then the name of this machine, then its first part with

@@ -56,7 +56,7 @@ from wattfold.coordinator.cli.workloads.workload_options import (
 )
 
 if TYPE_CHECKING:
-    from wattfold.coordinator.cli.simulation.runs.simulate_outcome import Finished
+    from wattfold.coordinator.cli.simulation.runs.simulate_outcome import FinishedSimulation
     from wattfold.simulator.engine.record import RunRecord
     from wattfold.simulator.runs.case import SimulationCase
 
@@ -211,7 +211,7 @@ def _compare(session: Session, cases: Sequence[SimulationCase], options: dict[st
     _end(session, notes, finished, plot)
 
 
-def _decision_times(cases: Sequence[SimulationCase], finished: Sequence[Finished]) -> str:
+def _decision_times(cases: Sequence[SimulationCase], finished: Sequence[FinishedSimulation]) -> str:
     from wattfold.simulator.results.comparison import decision_s
     from wattfold.simulator.results.scales import Quantity, scale_for
 
@@ -258,7 +258,7 @@ def _sweep(session: Session, cases: Sequence[SimulationCase], options: dict[str,
 
 
 def _document(
-    cases: Sequence[SimulationCase], finished: Sequence[Finished], options: dict[str, Any]
+    cases: Sequence[SimulationCase], finished: Sequence[FinishedSimulation], options: dict[str, Any]
 ) -> dict[str, Any]:
     return {
         "nodes": cases[0].machine.nodes,
@@ -269,13 +269,13 @@ def _document(
     }
 
 
-def _jobs(cases: Sequence[SimulationCase], finished: Sequence[Finished]) -> str:
+def _jobs(cases: Sequence[SimulationCase], finished: Sequence[FinishedSimulation]) -> str:
     case, jobs = cases[0], finished[0].metrics.jobs
     return f"{jobs:,} jobs of {case.source.name} on {case.machine.nodes:,} nodes"
 
 
 def _notes(
-    cases: Sequence[SimulationCase], finished: Sequence[Finished], options: dict[str, Any]
+    cases: Sequence[SimulationCase], finished: Sequence[FinishedSimulation], options: dict[str, Any]
 ) -> list[str]:
     from wattfold.simulator.results.comparison import interval_sentence
     from wattfold.simulator.runs.notes import by_name_note, profile_notes
@@ -288,7 +288,10 @@ def _notes(
 
 
 def _end(
-    session: Session, notes: Sequence[str], finished: Sequence[Finished], plot: Path | None
+    session: Session,
+    notes: Sequence[str],
+    finished: Sequence[FinishedSimulation],
+    plot: Path | None,
 ) -> None:
     from wattfold.coordinator.cli.workloads.odd_row_tables import odd_row_table
 

@@ -19,7 +19,7 @@ from wattfold.coordinator.cli.shared.parsing import Parsed, parse_power_uw
 from wattfold.coordinator.cli.workloads.workload_options import warn
 
 if TYPE_CHECKING:
-    from wattfold.coordinator.cli.simulation.runs.simulate_outcome import Finished
+    from wattfold.coordinator.cli.simulation.runs.simulate_outcome import FinishedSimulation
     from wattfold.simulator.results.budget_sweep import SweepPoint
     from wattfold.simulator.runs.case import SimulationCase
 
@@ -84,11 +84,11 @@ def under_budgets(
 
 def sweep_points(
     session: Session, cases: Sequence[SimulationCase], workers: int | None
-) -> tuple[list[SweepPoint], list[Finished]]:
+) -> tuple[list[SweepPoint], list[FinishedSimulation]]:
     """Run all cases; return the results by budget and policy, and the runs themselves."""
     from wattfold.coordinator.cli.simulation.runs.simulate_elsewhere import each_elsewhere
     from wattfold.coordinator.cli.simulation.runs.simulate_outcome import (
-        Finished,
+        FinishedSimulation,
         How,
         Stopped,
     )
@@ -104,11 +104,11 @@ def sweep_points(
     refused: dict[int, dict[str, str]] = {}
     for case, run in zip(cases, found, strict=True):
         budget_uw = case.budget.least_uw
-        if isinstance(run, Finished):
+        if isinstance(run, FinishedSimulation):
             runs.setdefault(budget_uw, {}).setdefault(case.name, []).append(compared(run.record))
         else:
             refused.setdefault(budget_uw, {})[case.name] = run.reason
-    finished = [run for run in found if isinstance(run, Finished)]
+    finished = [run for run in found if isinstance(run, FinishedSimulation)]
     if not finished:
         raise BadRequestError(next(iter(refused[max(refused)].values())))
     points = []

@@ -16,7 +16,7 @@ from wattfold.coordinator.adapters.journal.file import JournalError
 from wattfold.coordinator.adapters.journal.journal import Journal
 from wattfold.coordinator.adapters.journal.reading import (
     JournalReader,
-    Row,
+    StoredEvent,
     as_object,
     export,
 )
@@ -112,7 +112,7 @@ def skip(
         click.echo(f"the next start skips event {number}, {row.kind}: {reason}")
 
 
-def _skipped(opened: Journal, path: Path, number: int, reason: str) -> Row:
+def _skipped(opened: Journal, path: Path, number: int, reason: str) -> StoredEvent:
     with JournalReader(path) as reader:
         seen = reader.overview()
         row = next(reader.rows(number), None)
@@ -175,7 +175,7 @@ def export_command(
     click.echo(f"{target}: {count - 1} events", file=sys.stdout)
 
 
-def _text(row: Row, *, full: bool) -> str:
+def _text(row: StoredEvent, *, full: bool) -> str:
     moment = datetime.fromtimestamp(row.time_s).astimezone().isoformat(timespec="seconds")
     head = f"{row.number} {moment} {row.kind}"
     if row.set_aside:

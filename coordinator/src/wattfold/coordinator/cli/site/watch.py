@@ -131,18 +131,18 @@ def _show_screen(console: Console, client: CoordinatorClient, interval_ns: int) 
 def _draw_until_quit(
     console: Console, live: Live, screen: WatchScreen, events: Events, stop: _StopFlag
 ) -> None:
-    from wattfold.coordinator.cli.site.watch_feed import Failed, Key, Lost, View
+    from wattfold.coordinator.cli.site.watch_feed import FeedEnded, Key, Lost, ReceivedView
 
     last_view_s = time.monotonic()
     while not stop.raised:
         for event in _next_events(events):
             if isinstance(event, Key) and event.key in _QUIT_KEYS:
                 return
-            if isinstance(event, Failed):
+            if isinstance(event, FeedEnded):
                 raise event.error
             if isinstance(event, Lost):
                 screen.lose(event.reason)
-            if isinstance(event, View):
+            if isinstance(event, ReceivedView):
                 screen.take(event.view)
                 last_view_s = time.monotonic()
         width, height = console.size

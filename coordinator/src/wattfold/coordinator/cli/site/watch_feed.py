@@ -30,7 +30,7 @@ QUEUE_LENGTH = 64
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class ReceivedView:
     """A received snapshot."""
 
     view: pb.ClusterView
@@ -44,7 +44,7 @@ class Lost:
 
 
 @dataclass(frozen=True, slots=True)
-class Failed:
+class FeedEnded:
     """No more snapshots will arrive."""
 
     error: Exception
@@ -57,7 +57,7 @@ class Key:
     key: str
 
 
-Event = View | Lost | Failed | Key
+Event = ReceivedView | Lost | FeedEnded | Key
 Events = queue.Queue[Event]
 
 
@@ -84,15 +84,15 @@ class ViewFeed:
         while not self._stop.is_set():
             try:
                 for view in self._client.watch(self._interval_ns):
-                    self._put(View(view))
+                    self._put(ReceivedView(view))
                 self._put(Lost("the coordinator ended the stream"))
             except UnreachableError:
                 self._put(Lost("the coordinator does not answer"))
             except CliError as error:
-                self._put(Failed(error))
+                self._put(FeedEnded(error))
                 return
             except Exception as error:  # noqa: BLE001 - shown by the thread that draws
-                self._put(Failed(error))
+                self._put(FeedEnded(error))
                 return
             self._stop.wait(RETRY_S)
 

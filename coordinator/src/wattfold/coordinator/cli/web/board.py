@@ -16,7 +16,7 @@ from wattfold.coordinator.cli.web import occupancy, power_ring, rows
 from wattfold.coordinator.cli.web.occupancy import SegmentRows
 from wattfold.coordinator.cli.web.power_ring import PowerRing, Sample
 from wattfold.coordinator.cli.web.rows import Row
-from wattfold.coordinator.cli.web.snapshots import Snapshot
+from wattfold.coordinator.cli.web.snapshots import ConvertedSnapshot
 
 REMOVED_MAX = 50_000
 """Removed rows that are remembered. A browser that is further behind gets everything again."""
@@ -58,14 +58,14 @@ class Board:
         self._sample: Sample = ()
         self._jobs, self._nodes = VersionedRows(), VersionedRows()
         self._segments = SegmentRows()
-        self._newest: Snapshot | None = None
+        self._newest: ConvertedSnapshot | None = None
         self._changed = asyncio.Condition()
         self._messages: dict[int, str] = {}
         self.version = 0
         self.lost = "no snapshot yet"
         """Why there are no snapshots at the moment; empty = they arrive."""
 
-    async def take(self, snapshot: Snapshot) -> None:
+    async def take(self, snapshot: ConvertedSnapshot) -> None:
         """Take the newest snapshot."""
         async with self._changed:
             self.version += 1

@@ -17,7 +17,7 @@ from wattfold.coordinator.cli.shared.connection.session import Session
 from wattfold.coordinator.cli.web.board import Board
 from wattfold.coordinator.cli.web.calls import Calls, command_words
 from wattfold.coordinator.cli.web.guard import Guard
-from wattfold.coordinator.cli.web.server import Dashboard, serve, steady_s
+from wattfold.coordinator.cli.web.server import DashboardHandlers, serve, steady_s
 from wattfold.coordinator.cli.web.snapshots import Converter, SnapshotFeed
 from wattfold.v1 import coordinator_pb2 as pb
 
@@ -53,7 +53,7 @@ async def run_dashboard(session: Session, client: CoordinatorClient, settings: S
         asyncio.run_coroutine_threadsafe(board.lose(reason), loop)
 
     guarded = Guard(settings.port, steady_s)
-    dashboard = Dashboard(
+    dashboard = DashboardHandlers(
         board,
         Calls(client, command_words(session.global_options())),
         guarded,

@@ -37,7 +37,7 @@ POWER_W_MAX = 1e12
 """Highest power that a page may name; the coordinator has its own limits."""
 
 
-class Dashboard:
+class DashboardHandlers:
     """The handlers of a server."""
 
     def __init__(
@@ -173,7 +173,7 @@ class Dashboard:
             await stream.close(code=WSCloseCode.GOING_AWAY, message=b"the dashboard ends")
 
 
-async def serve(dashboard: Dashboard, listening: socket.socket) -> web.AppRunner:
+async def serve(dashboard: DashboardHandlers, listening: socket.socket) -> web.AppRunner:
     """Serve on a bound socket until the runner is cleaned up."""
     runner = web.AppRunner(
         dashboard.application(),

@@ -15,7 +15,7 @@ from typing import Any
 
 from wattfold.coordinator.cli.shared.connection.client import CoordinatorClient
 from wattfold.coordinator.cli.shared.texts.formatting import ENDED_STATES
-from wattfold.coordinator.cli.site.watch_feed import Events, Failed, Lost, View, ViewFeed
+from wattfold.coordinator.cli.site.watch_feed import Events, FeedEnded, Lost, ReceivedView, ViewFeed
 from wattfold.coordinator.cli.web.alarms import alarms
 from wattfold.coordinator.cli.web.causes import causes
 from wattfold.coordinator.cli.web.occupancy import Occupancy
@@ -30,7 +30,7 @@ _LOOK_S = 0.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Snapshot:
+class ConvertedSnapshot:
     """A converted snapshot. ``segments``: those of the timeline that changed."""
 
     time_s: float
@@ -51,7 +51,7 @@ class Converter:
         self._nodes = RowCache[pb.Node](shown_node)
         self._ended: OrderedDict[str, Row] = OrderedDict()
 
-    def snapshot(self, view: pb.ClusterView) -> Snapshot:
+    def snapshot(self, view: pb.ClusterView) -> ConvertedSnapshot:
         """Convert a message of the coordinator."""
         jobs = self._jobs.rows(view.jobs)
         for job in view.jobs:
@@ -61,7 +61,7 @@ class Converter:
         while len(self._ended) > ENDED_KEPT:
             self._ended.popitem(last=False)
         last = view.last_round
-        return Snapshot(
+        return ConvertedSnapshot(
             time_s=view.time_s,
             power=power_values(view.power) | {"causes": causes(view)},
             jobs={**self._ended, **jobs},
@@ -105,10 +105,10 @@ class SnapshotFeed:
                 event = self._events.get(timeout=_LOOK_S)
             except queue.Empty:
                 continue
-            if isinstance(event, View):
+            if isinstance(event, ReceivedView):
                 self._take(event.view)
             elif isinstance(event, Lost):
                 self._lose(event.reason)
-            elif isinstance(event, Failed):
+            elif isinstance(event, FeedEnded):
                 self._lose(str(event.error))
                 return

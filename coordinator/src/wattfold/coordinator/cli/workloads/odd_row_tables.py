@@ -14,9 +14,9 @@ from wattfold.coordinator.cli.shared.texts.tables import (
 )
 from wattfold.simulator.workloads.odd_rows import (
     MEANINGS,
+    FaultKind,
     OddRowReport,
     RowOutcome,
-    Rule,
 )
 
 _LINES_SHOWN = 3
@@ -34,7 +34,7 @@ def odd_row_table(report: OddRowReport) -> PlainTable:
         left("LINES"),
         flexible("MEANING"),
     )
-    for rule in Rule:
+    for rule in FaultKind:
         lines = report.lines(rule)
         if not lines:
             continue
@@ -61,6 +61,6 @@ def odd_row_counts(report: OddRowReport) -> list[dict[str, Any]]:
             "meaning": MEANINGS[rule][0],
             "repair": MEANINGS[rule][1],
         }
-        for rule in Rule
+        for rule in FaultKind
         if (lines := report.lines(rule))
     ]

@@ -30,7 +30,7 @@ STATUS = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Site:
+class CollectedSite:
     """Data of the nodes for the header and the sizes."""
 
     nodes: int
@@ -79,7 +79,7 @@ def collect(session: Session, target: Path, procs_per_node: int | None) -> None:
     click.echo(f"To simulate whole nodes, use --nodes {site.nodes} --procs-per-node {site.each}.")
 
 
-def site_of(nodes: Sequence[pb.Node], procs_per_node: int | None) -> Site:
+def site_of(nodes: Sequence[pb.Node], procs_per_node: int | None) -> CollectedSite:
     """Return the nodes together.
 
     Raises BadRequestError without nodes, and if nodes differ and ``procs_per_node`` is missing.
@@ -92,10 +92,10 @@ def site_of(nodes: Sequence[pb.Node], procs_per_node: int | None) -> Site:
             f"nodes have {min(cores)} to {max(cores)} cores; give the number of processors that a "
             "whole node counts with --procs-per-node"
         )
-    return Site(nodes=len(cores), cores=sum(cores), each=procs_per_node or cores[0])
+    return CollectedSite(nodes=len(cores), cores=sum(cores), each=procs_per_node or cores[0])
 
 
-def workload_of(jobs: Sequence[pb.Job], site: Site) -> Workload:
+def workload_of(jobs: Sequence[pb.Job], site: CollectedSite) -> Workload:
     """Return the jobs that have run, in order of submission.
 
     Raises BadRequestError without jobs.
@@ -126,7 +126,7 @@ def workload_of(jobs: Sequence[pb.Job], site: Site) -> Workload:
     )
 
 
-def _procs(job: pb.Job, site: Site) -> int:
+def _procs(job: pb.Job, site: CollectedSite) -> int:
     """Return the requested cores of a job, or for a range the average number of its cores."""
     spec = job.spec
     unit = site.each if spec.unit == pb.SIZE_UNIT_NODES else max(spec.unit_cores, 1)

@@ -20,7 +20,7 @@ from wattfold.coordinator.cli.workloads.workload_options import (
 )
 
 if TYPE_CHECKING:
-    from wattfold.simulator.workloads.odd_rows import Rule, Treatment
+    from wattfold.simulator.workloads.odd_rows import FaultKind, Treatment
     from wattfold.simulator.workloads.workload import Workload
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -158,7 +158,7 @@ def convert(
     requests_path: Path | None,
     seed: int,
     on_odd: str,
-    exceptions: Sequence[tuple[Rule, Treatment]],
+    exceptions: Sequence[tuple[FaultKind, Treatment]],
     odd_rows_path: Path | None,
     **options: Any,
 ) -> None:
@@ -243,7 +243,7 @@ def _scaled(jobs: Workload, options: dict[str, Any]) -> Workload:
 
 
 def _note(
-    on_odd: str, exceptions: Sequence[tuple[Rule, Treatment]], options: dict[str, Any]
+    on_odd: str, exceptions: Sequence[tuple[FaultKind, Treatment]], options: dict[str, Any]
 ) -> str:
     """Return the given options, so that the file states its origin."""
     words = [f"on-odd {on_odd}"]

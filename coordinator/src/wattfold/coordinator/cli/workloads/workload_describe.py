@@ -30,7 +30,7 @@ from wattfold.coordinator.cli.workloads.workload_options import (
 )
 
 if TYPE_CHECKING:
-    from wattfold.simulator.workloads.odd_rows import Rule, Treatment
+    from wattfold.simulator.workloads.odd_rows import FaultKind, Treatment
     from wattfold.simulator.workloads.summary import DistributionSummary, Histogram, Summary
     from wattfold.simulator.workloads.swf_reader import ReadLog
 
@@ -53,7 +53,7 @@ def describe(
     file: Path,
     procs: int | None,
     on_odd: str,
-    exceptions: Sequence[tuple[Rule, Treatment]],
+    exceptions: Sequence[tuple[FaultKind, Treatment]],
     odd_rows_path: Path | None,
 ) -> None:
     """Show jobs, load, sizes, run times and invalid rows of a log.

@@ -17,9 +17,9 @@ from wattfold.coordinator.cli.shared.parsing import Parsed
 
 if TYPE_CHECKING:
     from wattfold.simulator.workloads.odd_rows import (
+        FaultKind,
         OddRowPolicy,
         OddRowReport,
-        Rule,
         Treatment,
     )
 
@@ -28,15 +28,15 @@ F = TypeVar("F", bound=Callable[..., Any])
 LOG_FILE = click.Path(path_type=Path)
 
 
-def parse_exception(text: str) -> tuple[Rule, Treatment]:
+def parse_exception(text: str) -> tuple[FaultKind, Treatment]:
     """Parse `zero-run=skip`. Raises ValueError."""
-    from wattfold.simulator.workloads.odd_rows import Rule, Treatment
+    from wattfold.simulator.workloads.odd_rows import FaultKind, Treatment
 
     name, _, treatment = text.partition("=")
     try:
-        return Rule(name), Treatment(treatment)
+        return FaultKind(name), Treatment(treatment)
     except ValueError:
-        rules = ", ".join(rule.value for rule in Rule)
+        rules = ", ".join(rule.value for rule in FaultKind)
         words = ", ".join(item.value for item in Treatment)
         raise ValueError(
             f"not a rule and its treatment: {text!r}; expected RULE=TREATMENT with a rule of "
@@ -78,7 +78,7 @@ def odd_row_options(command: F) -> F:
     return command
 
 
-def policy_of(on_odd: str, exceptions: Sequence[tuple[Rule, Treatment]]) -> OddRowPolicy:
+def policy_of(on_odd: str, exceptions: Sequence[tuple[FaultKind, Treatment]]) -> OddRowPolicy:
     """Return the policy that the options request."""
     from wattfold.simulator.workloads.odd_rows import OddRowPolicy, Treatment
 

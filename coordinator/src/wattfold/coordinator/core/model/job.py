@@ -16,7 +16,7 @@ from wattfold.coordinator.core.model.jobs.rank import Rank
 from wattfold.coordinator.core.model.jobs.speeds import SeenSpeed
 from wattfold.coordinator.core.model.jobs.spread import Spread
 from wattfold.coordinator.core.model.levels import PLAIN, Levels
-from wattfold.coordinator.models.forecast import NOTHING_KNOWN, Known
+from wattfold.coordinator.models.forecast import NOTHING_KNOWN, SimilarRuns
 from wattfold.coordinator.models.pass_model import SizeUnit
 
 
@@ -367,7 +367,7 @@ class Job:
     moving_bytes: int = 0
     """Size of the snapshot from which it resumes at another size; 0 = unknown."""
     ran_ns: int = 0  # At other sizes since it last waited. It counts for the time limit.
-    known: Known = NOTHING_KNOWN
+    known: SimilarRuns = NOTHING_KNOWN
     """Run times of similar earlier jobs, as known at its submission."""
     reach: tuple[NodeId, ...] = ()
     """Nodes with its processes, which it may hold while it runs; empty = its target's nodes."""

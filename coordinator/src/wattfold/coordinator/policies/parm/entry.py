@@ -17,7 +17,7 @@ from wattfold.coordinator.policies.parm.options import (
     DramLevels,
     Floats,
     JobOptions,
-    Level,
+    NodeLevels,
     OptionShape,
     spaced_caps,
     spaced_sizes,
@@ -80,7 +80,7 @@ class ParmJob:
         dram = self.dram
         beyond_uw = self.dram_cap_uw - dram.standing_uw if dram and self.dram_cap_uw else 0
         charge = self.offers[0][0].charge(self.ask)
-        level = Level(self.cap_uw, beyond_uw, self.gpu_uw)
+        level = NodeLevels(self.cap_uw, beyond_uw, self.gpu_uw)
         return int(charge.power_uw((self.size,), (level,))[0, 0])
 
     def offers_on(

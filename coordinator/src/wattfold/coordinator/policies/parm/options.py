@@ -44,7 +44,7 @@ Bools = NDArray[np.bool_]
 REMEMBERED = 4096
 
 
-class Level(NamedTuple):
+class NodeLevels(NamedTuple):
     """Levels of a node: its package cap, its DRAM power above the default cap, and its GPU limit.
 
     The limit applies to each GPU; 0 = the maximum. All values are in microwatts.
@@ -97,7 +97,7 @@ class Charge:
         total: Ints = np.sum([self.units_of(kind, sizes) for kind in self.kinds], axis=0)
         return total
 
-    def power_uw(self, sizes: Sequence[int], levels: Sequence[Level]) -> Ints:
+    def power_uw(self, sizes: Sequence[int], levels: Sequence[NodeLevels]) -> Ints:
         """Return microwatts above the charge of idle nodes, of shape (sizes, levels)."""
         if self.unit is not SizeUnit.NODES:
             shares = [[self._shares_uw(size, level) for level in levels] for size in sizes]
@@ -109,11 +109,11 @@ class Charge:
         total = [sum(n * self._node_uw(kind, level) for kind, n in mixed) for level in levels]
         return np.asarray([total] * len(sizes), dtype=np.int64).reshape(len(sizes), len(total))
 
-    def _node_uw(self, kind: NodeKind, level: Level) -> int:
+    def _node_uw(self, kind: NodeKind, level: NodeLevels) -> int:
         """Return the power of a whole node."""
         return node_uw(kind, level.cap_uw, level.beyond_uw) + self._gpus_uw(kind, 1, level)
 
-    def _shares_uw(self, size: int, level: Level) -> int:
+    def _shares_uw(self, size: int, level: NodeLevels) -> int:
         """Return the power of cores or units of nodes that may be shared."""
         total_uw = 0
         for kind, count in zip(self.kinds, self.nodes or (size,), strict=True):
@@ -123,7 +123,7 @@ class Charge:
             total_uw += self._gpus_uw(kind, units, level)
         return total_uw
 
-    def _gpus_uw(self, kind: NodeKind, units: int, level: Level) -> int:
+    def _gpus_uw(self, kind: NodeKind, units: int, level: NodeLevels) -> int:
         return kind_gpus_uw(kind, units * self.gpus, level.gpu_uw) if self.gpus else 0
 
 
@@ -275,7 +275,7 @@ class Alternative:
         gpus_uw = self.gpu.caps_uw if self.gpu else (0,)
         standing_uw = self.dram.standing_uw if self.dram else 0
         caps = list(product(self.caps_uw, drams_uw, gpus_uw))
-        levels = [Level(cap, dram - standing_uw, gpu) for cap, dram, gpu in caps]
+        levels = [NodeLevels(cap, dram - standing_uw, gpu) for cap, dram, gpu in caps]
         cap_uw, dram_cap_uw, gpu_uw = np.asarray(caps, dtype=np.int64).T
         size = np.repeat(np.asarray(self.sizes, dtype=np.int64), len(levels))
         by_kind = [self.charge.units_of(kind, size) for kind in kinds]

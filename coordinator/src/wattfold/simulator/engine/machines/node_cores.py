@@ -20,7 +20,7 @@ NOBODY = -1
 """Holder of all cores of a node that is out of use."""
 
 
-class NodeCores:
+class FreeNodeCores:
     """Free cores of every node, and the empty nodes of each class in order of their numbers."""
 
     def __init__(self, machine: NodeMachine) -> None:

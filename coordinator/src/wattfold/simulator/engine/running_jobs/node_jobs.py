@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from wattfold.coordinator.core.model.node import NodeKind
 from wattfold.coordinator.policies.backfill.node_parts import NodeJobInformation, UnitRequest
-from wattfold.simulator.engine.machines.node_cores import Held, NodeCores
+from wattfold.simulator.engine.machines.node_cores import FreeNodeCores, Held
 from wattfold.simulator.engine.machines.node_machine import NodeMachine
 from wattfold.simulator.engine.machines.stocks import Stocks
 from wattfold.simulator.engine.running_jobs.jobs import JobTable
@@ -22,7 +22,7 @@ class NodeTableJobs(TableJobs, NodeJobInformation):
         table: JobTable,
         machine: NodeMachine,
         running: PartRunning,
-        node_cores: NodeCores,
+        node_cores: FreeNodeCores,
         stocks: Stocks,
         held: Mapping[int, Held],
     ) -> None:

@@ -21,8 +21,8 @@ from wattfold.coordinator.models.forecast import (
     METHODS,
     USER,
     Asked,
-    Known,
     RunHistory,
+    SimilarRuns,
     grown_ns,
     lasting_ns,
     predicted_ns,
@@ -71,7 +71,7 @@ class PredictingScheduler:
         self._stretches = inner if isinstance(inner, Stretches) else None
         self._history = RunHistory()
         self._jobs: PredictableJobs
-        self._known: dict[int, Known] = {}
+        self._known: dict[int, SimilarRuns] = {}
         """Predictors' knowledge of waiting and running jobs."""
         self._running: dict[int, int] = {}
         """Start times of running jobs."""

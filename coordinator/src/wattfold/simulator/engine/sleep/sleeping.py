@@ -32,7 +32,7 @@ SPARE = -1
 
 
 @dataclass(slots=True)
-class Waiting:
+class WaitingForBoots:
     """A job that waits for boots: nodes that are up, that boot, and whose boot has not begun."""
 
     up: int
@@ -60,7 +60,7 @@ class SleepingNodes:
     asleep: int = 0
     boots: list[tuple[int, int, int, bool]] = field(default_factory=list)
     """(until, owner, count, fails) of boots."""
-    waiting: dict[int, Waiting] = field(default_factory=dict)
+    waiting: dict[int, WaitingForBoots] = field(default_factory=dict)
     size: dict[int, int] = field(default_factory=dict)
     """Nodes of every running job as last seen."""
     moved: dict[int, None] = field(default_factory=dict)
@@ -86,7 +86,7 @@ class SleepingNodes:
         """Nodes that are awake and have no job."""
         return sum(one.nodes for one in self.idle)
 
-    def _own_uw(self, waits: Waiting) -> int:
+    def _own_uw(self, waits: WaitingForBoots) -> int:
         """Return the charge of the nodes of a waiting job."""
         rules, base_uw = self.rules, self.base_uw
         return (
@@ -216,7 +216,7 @@ class SleepingNodes:
             up = self._take_idle(size - before)
             missing = size - before - up
             if missing or job in self.waiting:
-                waits = self.waiting.setdefault(job, Waiting(up=before, missing=0))
+                waits = self.waiting.setdefault(job, WaitingForBoots(up=before, missing=0))
                 waits.up += up
                 waits.missing += missing
                 self.asleep -= missing
@@ -272,7 +272,7 @@ class SleepingNodes:
         self._rest(up, now_ns)
         self._disown(job, waits, count - unused - up)
 
-    def _disown(self, job: int, waits: Waiting, count: int) -> None:
+    def _disown(self, job: int, waits: WaitingForBoots, count: int) -> None:
         """Continue boots of a job for nobody."""
         waits.booting -= count
         for place, (until, owner, booting, fails) in enumerate(self.boots):
@@ -288,7 +288,7 @@ class SleepingNodes:
     def _forget(self, job: int) -> None:
         self.waiting.pop(job, None)
 
-    def _look(self, job: int, waits: Waiting, now_ns: int, running: RunningJobs) -> None:
+    def _look(self, job: int, waits: WaitingForBoots, now_ns: int, running: RunningJobs) -> None:
         """Set when the job can begin, or let it begin."""
         if not waits.missing and not waits.booting:
             del self.waiting[job]
@@ -333,7 +333,7 @@ class SleepingNodes:
         self.falling.append((now_ns + self.rules.suspend_ns, sum(numbers)))
 
     def _wake_for(
-        self, job: int, waits: Waiting, free_uw: int, now_ns: int, running: RunningJobs
+        self, job: int, waits: WaitingForBoots, free_uw: int, now_ns: int, running: RunningJobs
     ) -> int:
         """Begin boots for a job; return the power that stays free."""
         if waits.missing:

@@ -30,7 +30,7 @@ from wattfold.simulator.workloads.annotations import (
     with_apps,
 )
 from wattfold.simulator.workloads.errors import LogError
-from wattfold.simulator.workloads.odd_rows import OddRowPolicy, Rule, Treatment
+from wattfold.simulator.workloads.odd_rows import FaultKind, OddRowPolicy, Treatment
 from wattfold.simulator.workloads.selection import (
     cut_sizes,
     exact_estimates,
@@ -43,7 +43,7 @@ from wattfold.simulator.workloads.workload import Workload
 
 _MIXES = {"SetL": SET_L, "SetH": SET_H}
 _SHORTEST_S = 60.0
-_READING = OddRowPolicy(exceptions={Rule.RUN_OVER_REQUESTED: Treatment.KEEP})
+_READING = OddRowPolicy(exceptions={FaultKind.RUN_OVER_REQUESTED: Treatment.KEEP})
 """A run slightly over its limit keeps its logged time."""
 
 

@@ -38,7 +38,7 @@ class SlowdownLog:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Source:
+class PaperWorkload:
     """A workload of Table 1, or another log."""
 
     name: str
@@ -55,13 +55,13 @@ class Source:
 SOURCES = {
     source.name: source
     for source in (
-        Source(name="cirne", number=1, nodes=1024, cores=48),
-        Source(name="cirne-exact", number=2, nodes=1024, cores=48),
-        Source(name="ricc", number=3, nodes=1024, cores=8, log_name="ricc_2010.swf.gz"),
-        Source(
+        PaperWorkload(name="cirne", number=1, nodes=1024, cores=48),
+        PaperWorkload(name="cirne-exact", number=2, nodes=1024, cores=48),
+        PaperWorkload(name="ricc", number=3, nodes=1024, cores=8, log_name="ricc_2010.swf.gz"),
+        PaperWorkload(
             name="curie", number=4, nodes=5040, cores=16, log_name="curie_2011_partition10.swf.gz"
         ),
-        Source(
+        PaperWorkload(
             name="kth",
             number=0,
             nodes=100,
@@ -71,7 +71,7 @@ SOURCES = {
         ),
         # With half of the cores lent, their number does not matter. With 16 cores, the core times
         # of its largest jobs would not fit into 64 bits of nanoseconds.
-        Source(
+        PaperWorkload(
             name="mira",
             number=0,
             nodes=49_152,
@@ -108,7 +108,7 @@ class SlowdownCase:
     log: SlowdownLog | None = None
 
     @property
-    def source(self) -> Source:
+    def source(self) -> PaperWorkload:
         """Its workload."""
         return SOURCES[self.workload]
 

@@ -37,7 +37,7 @@ _UNLIMITED = OperatingPoint(f_ghz=1.0, duty=1.0, speed=1.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ZoneSpec:
+class AcceptedValues:
     """Values that the emulated hardware accepts."""
 
     package_uw_min: int
@@ -69,7 +69,7 @@ class ZoneSpec:
 class EmulatedTree:
     """The zones of a package and its DRAM."""
 
-    def __init__(self, root: Path, spec: ZoneSpec) -> None:
+    def __init__(self, root: Path, spec: AcceptedValues) -> None:
         (root / "intel-rapl").mkdir(parents=True, exist_ok=True)
         keep(root / "intel-rapl" / "enabled", 1)
         package = root / "intel-rapl:0"

@@ -70,7 +70,7 @@ _OF_THE_CALL = (errno.EOPNOTSUPP, errno.EACCES)
 
 
 @dataclass(slots=True, kw_only=True)
-class _Gpu:
+class _NvmlGpu:
     uuid: str
     index: int
     model: str
@@ -103,7 +103,7 @@ class NvmlFiles:
         self._now_ns = now_ns
         # NVML does not report who may set limits. Only root may.
         self._privileged = os.geteuid() == 0 if privileged is None else privileged
-        self._gpus: dict[str, _Gpu] = {}
+        self._gpus: dict[str, _NvmlGpu] = {}
         self.unopened: dict[int, str] = {}
         """GPUs that cannot be identified, by index, with the reason."""
         for index in range(self._call("nvmlDeviceGetCount")):
@@ -211,18 +211,18 @@ class NvmlFiles:
         model = ""
         with contextlib.suppress(OSError):
             model = self._call("nvmlDeviceGetName", handle)
-        gpu = _Gpu(uuid=uuid, index=index, model=model, handle=handle)
+        gpu = _NvmlGpu(uuid=uuid, index=index, model=model, handle=handle)
         with contextlib.suppress(OSError):
             gpu.minor = int(self._call("nvmlDeviceGetMinorNumber", handle))
         self._gpus[gpu.folder] = gpu
 
-    def _gpu(self, folder: str) -> _Gpu:
+    def _gpu(self, folder: str) -> _NvmlGpu:
         try:
             return self._gpus[folder]
         except KeyError:
             raise FileNotFoundError(errno.ENOENT, "no such GPU", folder) from None
 
-    def _has_limit(self, gpu: _Gpu) -> bool:
+    def _has_limit(self, gpu: _NvmlGpu) -> bool:
         try:
             self._limit_mw(gpu)
         except OSError as error:
@@ -230,7 +230,7 @@ class NvmlFiles:
             return error.errno != errno.EOPNOTSUPP
         return True
 
-    def _limit_mw(self, gpu: _Gpu) -> int:
+    def _limit_mw(self, gpu: _NvmlGpu) -> int:
         limit_mw = int(self._ask(gpu, "nvmlDeviceGetPowerManagementLimit"))
         try:
             return max(limit_mw, int(self._ask(gpu, "nvmlDeviceGetEnforcedPowerLimit")))
@@ -239,7 +239,7 @@ class NvmlFiles:
                 raise
             return limit_mw
 
-    def _range_mw(self, gpu: _Gpu) -> tuple[int, int]:
+    def _range_mw(self, gpu: _NvmlGpu) -> tuple[int, int]:
         try:
             least, most = self._ask(gpu, "nvmlDeviceGetPowerManagementLimitConstraints")
         except OSError as error:
@@ -249,7 +249,7 @@ class NvmlFiles:
             return 0, int(self._ask(gpu, "nvmlDeviceGetPowerManagementDefaultLimit"))
         return int(least), int(most)
 
-    def _persistence(self, gpu: _Gpu) -> bool:
+    def _persistence(self, gpu: _NvmlGpu) -> bool:
         try:
             return bool(self._ask(gpu, "nvmlDeviceGetPersistenceMode"))
         except OSError as error:
@@ -257,14 +257,14 @@ class NvmlFiles:
                 raise
             raise FileNotFoundError(errno.ENOENT, "the GPU has no persistence mode") from None
 
-    def _partitioned(self, gpu: _Gpu) -> bool:
+    def _partitioned(self, gpu: _NvmlGpu) -> bool:
         try:
             current, _pending = self._ask(gpu, "nvmlDeviceGetMigMode")
         except OSError:
             return False
         return bool(current)
 
-    def _energy_uj(self, gpu: _Gpu) -> int:
+    def _energy_uj(self, gpu: _NvmlGpu) -> int:
         if gpu.counts_energy:
             try:
                 energy_mj = int(self._ask(gpu, "nvmlDeviceGetTotalEnergyConsumption"))
@@ -277,7 +277,7 @@ class NvmlFiles:
         power_uw = int(self._ask(gpu, "nvmlDeviceGetPowerUsage")) * _UW_PER_MW
         return gpu.drawn.after(power_uw, self._now_ns())
 
-    def _ask(self, gpu: _Gpu, function: str, *arguments: object) -> Any:
+    def _ask(self, gpu: _NvmlGpu, function: str, *arguments: object) -> Any:
         """Make a call about one GPU. Raises OSError."""
         try:
             if gpu.handle is None:

@@ -56,7 +56,7 @@ class GpuAccess(Protocol):
         """Remove the node's group if no job is left."""
 
 
-class Told:
+class NamedGpus:
     """No denial: jobs receive the names of their GPUs, but can open others."""
 
     mechanism = AccessMechanism.TOLD
@@ -114,7 +114,7 @@ class HeldAccess:
 def choose_access(cgroup_root: Path, node: str, wanted: str, gpus: Sequence[NodeGpu]) -> GpuAccess:
     """Return the best mechanism. Raises OSError if a control group is required but unusable."""
     if wanted == "off" or not gpus:
-        return Told()
+        return NamedGpus()
     failure = OSError(errno.ENOENT, "no control group can deny devices", str(cgroup_root))
     if not any(gpu.devices for gpu in gpus):
         failure = OSError(errno.ENODEV, "the device nodes of the GPUs are unknown: set gpu_devices")
@@ -132,7 +132,7 @@ def choose_access(cgroup_root: Path, node: str, wanted: str, gpus: Sequence[Node
             )
     if wanted == "cgroup":
         raise failure
-    return Told()
+    return NamedGpus()
 
 
 def access_roots(cgroup_root: Path) -> list[tuple[Path, AccessMechanism]]:

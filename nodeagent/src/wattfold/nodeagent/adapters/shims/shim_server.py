@@ -20,7 +20,12 @@ from wattfold.nodeagent import logs
 from wattfold.nodeagent.adapters.jobs.turns import Chances
 from wattfold.nodeagent.adapters.shims.shim_folder import ShimFolder
 from wattfold.nodeagent.adapters.shims.shim_notice import TeamsFile
-from wattfold.nodeagent.adapters.shims.shim_socket import JobPorts, MaskOrder, Peer, ShimSocket
+from wattfold.nodeagent.adapters.shims.shim_socket import (
+    MaskOrder,
+    Peer,
+    ShimSocket,
+    SocketCallbacks,
+)
 from wattfold.nodeagent.core.patience import Patience
 
 __all__ = ["MaskOrder", "ShimServer", "ShimView"]
@@ -86,7 +91,7 @@ class ShimServer:
 
     def open(self, job: JobId, uid: int) -> None:
         """Bind the socket of a job that runs as this account. Raises OSError."""
-        ports = JobPorts(
+        ports = SocketCallbacks(
             is_member=lambda pid: self._find_job(pid) == job,
             order_for=lambda pid: self._order_for(job, pid),
             new_notice=lambda: self._folder.notice(job, uid),

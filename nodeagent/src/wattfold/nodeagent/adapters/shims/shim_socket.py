@@ -76,7 +76,7 @@ class Peer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JobPorts:
+class SocketCallbacks:
     """Callbacks of a job's socket, by PID."""
 
     is_member: Callable[[int], bool]
@@ -96,7 +96,7 @@ class ShimSocket:
         context: zmq.Context[zmq.Socket[bytes]],
         job: JobId,
         uid: int,
-        ports: JobPorts,
+        ports: SocketCallbacks,
         changed: Callable[[], None],
     ) -> None:
         self.job = job

@@ -9,7 +9,7 @@ from wattfold.nodeagent.service.jobs.records import Job
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
+class Reaction:
     """Reaction of a program. ``attached``: it has a listener; without one it cannot be late."""
 
     attached: bool
@@ -25,13 +25,13 @@ class Told:
     """Bytes of these objects; -1 = not reported."""
 
 
-NOBODY = Told(attached=False, acknowledged=True)
+NOBODY = Reaction(attached=False, acknowledged=True)
 """Only the kernel confines the job to its cores."""
 
 
 class Follower(Protocol):
     """Makes a program follow the cores of its job."""
 
-    async def tell(self, job: Job, deadline_s: float) -> Told:
+    async def tell(self, job: Job, deadline_s: float) -> Reaction:
         """Notify the program of ``job.cpus`` (and its map), and wait for its acknowledgement."""
         ...

@@ -14,7 +14,7 @@ from wattfold.nodeagent import logs
 from wattfold.nodeagent.adapters.devices.emulated_zones import EmulatedFirmware
 from wattfold.nodeagent.adapters.jobs.cpu_time import CpuClock
 from wattfold.nodeagent.adapters.jobs.cpuset import MaskControl
-from wattfold.nodeagent.adapters.jobs.gpu_access import GpuAccess, Told
+from wattfold.nodeagent.adapters.jobs.gpu_access import GpuAccess, NamedGpus
 from wattfold.nodeagent.adapters.jobs.job_groups import JobGroups
 from wattfold.nodeagent.adapters.jobs.memory_limits import MemoryLimits, Watched
 from wattfold.nodeagent.adapters.jobs.processes import KeeperOrder
@@ -47,7 +47,7 @@ class JobPorts:
     gpus: tuple[NodeGpu, ...] = ()
     """GPUs of this node for jobs."""
     gpu_names: GpuNames = GpuNames.UUID
-    gpu_access: GpuAccess = field(default_factory=Told)
+    gpu_access: GpuAccess = field(default_factory=NamedGpus)
 
 
 def keeper_order(

@@ -26,7 +26,7 @@ from wattfold.contract.units import NS_PER_S
 from wattfold.nodeagent import logs
 from wattfold.nodeagent.core.launch import ResizeMode
 from wattfold.nodeagent.service.jobs.charm_program import MapWay, NotUpError, Processor, Seen
-from wattfold.nodeagent.service.jobs.followers import NOBODY, Follower, Told
+from wattfold.nodeagent.service.jobs.followers import NOBODY, Follower, Reaction
 from wattfold.nodeagent.service.jobs.job_maps import fitting_map, misplaced
 from wattfold.nodeagent.service.jobs.processor_maps import new_order
 from wattfold.nodeagent.service.jobs.records import Job, Placement
@@ -155,7 +155,7 @@ class MapFollow:
         for following in list(self._jobs.values()):
             self.end(following.job)
 
-    async def tell(self, job: Job, deadline_s: float) -> Told:
+    async def tell(self, job: Job, deadline_s: float) -> Reaction:
         """Make a job follow ``job.wanted_map``. Waits until the deadline if the program is up."""
         # Shims in the program learn its cores, but no caller waits for them.
         await self._also.tell(job, 0.0)
@@ -177,11 +177,11 @@ class MapFollow:
             following.waiting -= 1
         applied = job.placement.applied
         took_ns = time.monotonic_ns() - began_ns if applied else 0
-        told = Told(attached=True, acknowledged=applied, took_ns=took_ns)
+        told = Reaction(attached=True, acknowledged=applied, took_ns=took_ns)
         return self._with_cost(following, told) if applied else told
 
     @staticmethod
-    def _with_cost(following: _Following, told: Told) -> Told:
+    def _with_cost(following: _Following, told: Reaction) -> Reaction:
         """Add the cost of the map in force, which is reported once.
 
         This includes a map that was late and is requested again.

@@ -21,7 +21,7 @@ from wattfold.nodeagent.adapters.state_store import device_refusal
 from wattfold.nodeagent.core.errors import InvalidRequest, Refused, WrongState
 from wattfold.nodeagent.core.launch import ResizeMode
 from wattfold.nodeagent.core.masks import StepKind, change_steps
-from wattfold.nodeagent.service.jobs.followers import NOBODY, Follower, Told
+from wattfold.nodeagent.service.jobs.followers import NOBODY, Follower, Reaction
 from wattfold.nodeagent.service.jobs.launching import JobPorts
 from wattfold.nodeagent.service.jobs.records import SEQ_STEP, Job
 from wattfold.nodeagent.service.jobs.strays import Strays
@@ -63,7 +63,7 @@ class ShimFollower:
         self._shims = shims
         self._tasks = tasks
 
-    async def tell(self, job: Job, deadline_s: float) -> Told:
+    async def tell(self, job: Job, deadline_s: float) -> Reaction:
         """Send the mask in force, and wait until all shims have acknowledged it."""
         self.publish(job)
         if not self._shims.attached(job.id):
@@ -73,7 +73,7 @@ class ShimFollower:
             job.id, job.seq, lambda pid: self.order(job, pid), deadline_s
         )
         took_ns = time.monotonic_ns() - sent_ns if acknowledged else 0
-        return Told(attached=True, acknowledged=acknowledged, took_ns=took_ns)
+        return Reaction(attached=True, acknowledged=acknowledged, took_ns=took_ns)
 
     def publish(self, job: Job) -> None:
         """Publish the mask in force for starting programs with unknown shims."""

@@ -32,7 +32,7 @@ _Process = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Look:
+class _TellingLook:
     """First observation of a process in a row with the signal blocked."""
 
     takes: Takes
@@ -46,7 +46,7 @@ class Telling:
         self._job = job
         self._number = number
         self._members = members
-        self._unsure: dict[_Process, _Look] = {}
+        self._unsure: dict[_Process, _TellingLook] = {}
 
     @property
     def done(self) -> bool:
@@ -75,13 +75,13 @@ class Telling:
             if count := self.look():
                 logs.info("job_signalled_late", job=self._job.id, signal=self._number, told=count)
 
-    def _meet(self, stat: procfs.Stat, before: _Look | None) -> bool:
+    def _meet(self, stat: procfs.Stat, before: _TellingLook | None) -> bool:
         process, takes = (stat.pid, stat.start_ticks), procfs.takes(stat.pid, self._number)
         if takes is Takes.NOT:
             return False
         if takes is not Takes.CAUGHT and not _settled(before, takes, stat.own_cpu_ns):
             first_ns = stat.own_cpu_ns if before is None else before.cpu_ns
-            self._unsure[process] = _Look(takes=takes, cpu_ns=first_ns)
+            self._unsure[process] = _TellingLook(takes=takes, cpu_ns=first_ns)
             return False
         self._job.told.add((process, self._number))
         with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -89,7 +89,7 @@ class Telling:
         return True
 
 
-def _settled(before: _Look | None, takes: Takes, cpu_ns: int) -> bool:
+def _settled(before: _TellingLook | None, takes: Takes, cpu_ns: int) -> bool:
     """Whether a process that blocks the signal waits for it."""
     if before is None:
         return False

@@ -37,7 +37,7 @@ from wattfold.coordinator.cli.workloads.workload_options import (
 
 if TYPE_CHECKING:
     from wattfold.coordinator.cli.simulation.runs.simulate_check import StartCheck
-    from wattfold.coordinator.cli.simulation.runs.simulate_outcome import Finished
+    from wattfold.coordinator.cli.simulation.runs.simulate_outcome import FinishedSimulation
     from wattfold.simulator.runs.case import SimulationCase
 
 
@@ -176,7 +176,7 @@ class simulation_failures:  # noqa: N801 - a context, used as a function
             raise CliError("out of memory; use fewer jobs, nodes or workers") from error
 
 
-def _draw(finished: Sequence[Finished], folder: Path | None, workload: str) -> list[Path]:
+def _draw(finished: Sequence[FinishedSimulation], folder: Path | None, workload: str) -> list[Path]:
     if folder is None:
         return []
     # matplotlib loads slowly.
@@ -199,7 +199,7 @@ def _draw(finished: Sequence[Finished], folder: Path | None, workload: str) -> l
 def _show(
     session: Session,
     cases: Sequence[SimulationCase],
-    finished: Sequence[Finished],
+    finished: Sequence[FinishedSimulation],
     checks: Sequence[StartCheck],
     pictures: Sequence[Path],
     folder: Path | None,

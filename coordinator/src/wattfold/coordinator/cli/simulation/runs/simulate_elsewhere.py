@@ -17,12 +17,12 @@ from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import FrameType, MappingProxyType
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING, cast
 
 from wattfold.coordinator.cli.shared.connection.session import Session
 from wattfold.coordinator.cli.shared.errors import BadRequestError, CliError
 from wattfold.coordinator.cli.simulation.runs.simulate_outcome import (
-    Finished,
+    FinishedSimulation,
     How,
     Refused,
     Stopped,
@@ -37,12 +37,12 @@ from wattfold.simulator.runs.execute import (
     execute,
     identity_text,
 )
-from wattfold.simulator.sweep.case import Case, Failed
+from wattfold.simulator.sweep.case import Case, FailedCase
 from wattfold.simulator.workloads.errors import WorkloadError
 from wattfold.simulator.workloads.swf_writer import whole_file
 
 if TYPE_CHECKING:
-    from wattfold.simulator.sweep.run import Backend
+    from wattfold.simulator.sweep.run import Backend, Closable
 
 OUTCOME = "outcome"
 _EXPECTED = (WorkloadError, SimulationError, CheckpointError, ValueError, OSError)
@@ -83,14 +83,14 @@ def elsewhere(
     how: How,
     workers: int | None,
     dask: str | None,
-) -> list[Finished] | Stopped:
+) -> list[FinishedSimulation] | Stopped:
     """Run all cases. Raises CliError for failed cases, DaskUnavailableError."""
     runs = each_elsewhere(session, cases, how, workers, dask)
     if isinstance(runs, Stopped):
         return runs
     problems = {n: run.reason for n, run in enumerate(runs) if isinstance(run, Refused)}
     _refuse(cases, problems, BadRequestError)
-    return [run for run in runs if isinstance(run, Finished)]
+    return [run for run in runs if isinstance(run, FinishedSimulation)]
 
 
 def each_elsewhere(
@@ -99,7 +99,7 @@ def each_elsewhere(
     how: How,
     workers: int | None,
     dask: str | None = None,
-) -> list[Finished | Refused] | Stopped:
+) -> list[FinishedSimulation | Refused] | Stopped:
     """Run as `elsewhere`, but return cases that cannot be simulated as part of the result."""
     if dask is not None and cases[0].folder is None:
         raise BadRequestError(
@@ -120,7 +120,7 @@ def each_elsewhere(
         backend = _backend(len(waiting), workers, dask)
         outcomes = backend.outcomes(_measure, [tasks[number] for number in waiting])
         try:
-            with progress_bar(session) as bar, closing(cast(_Closable, outcomes)):
+            with progress_bar(session) as bar, closing(cast("Closable", outcomes)):
                 line = bar.add_task(f"{len(cases)} runs", total=len(cases), completed=len(found))
                 for position, outcome in outcomes:
                     number = waiting[position]
@@ -167,7 +167,7 @@ def _stopped(tasks: Sequence[_Task], found: Mapping[int, _Left]) -> Stopped:
 
 
 def _left(task: _Task, outcome: object) -> _Left:
-    if isinstance(outcome, Failed):
+    if isinstance(outcome, FailedCase):
         return _Left(problem=outcome.reason)
     left = pickle.loads(task.result.read_bytes())  # noqa: S301 - our own process wrote it
     assert isinstance(left, _Left)
@@ -244,10 +244,6 @@ def _termination() -> Iterator[list[int]]:
         yield seen
     finally:
         signal.signal(signal.SIGTERM, before)
-
-
-class _Closable(Protocol):
-    def close(self) -> None: ...
 
 
 def _absolute(case: SimulationCase) -> SimulationCase:

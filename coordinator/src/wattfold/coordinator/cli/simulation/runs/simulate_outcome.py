@@ -30,7 +30,7 @@ class How:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finished:
+class FinishedSimulation:
     """A run with its metrics."""
 
     record: RunRecord
@@ -52,11 +52,11 @@ class Stopped:
     message: str
 
 
-def finished(outcome: RunOutcome) -> Finished:
+def finished(outcome: RunOutcome) -> FinishedSimulation:
     """Return the metrics of a finished run."""
     assert outcome.record is not None
     metrics = metrics_of(outcome.record)
-    return Finished(record=outcome.record, metrics=metrics, report=outcome.report)
+    return FinishedSimulation(record=outcome.record, metrics=metrics, report=outcome.report)
 
 
 def progress_bar(session: Session) -> Progress:

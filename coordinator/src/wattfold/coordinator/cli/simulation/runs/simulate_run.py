@@ -14,7 +14,7 @@ from wattfold.contract.units import NS_PER_S
 from wattfold.coordinator.cli.shared.connection.session import Session
 from wattfold.coordinator.cli.simulation.runs.simulate_elsewhere import elsewhere
 from wattfold.coordinator.cli.simulation.runs.simulate_outcome import (
-    Finished,
+    FinishedSimulation,
     How,
     Stopped,
     finished,
@@ -34,7 +34,7 @@ def run_cases(
     workers: int | None,
     dask: str | None,
     checkpoint_every_s: float = CHECKPOINT_EVERY_S,
-) -> list[Finished] | Stopped:
+) -> list[FinishedSimulation] | Stopped:
     """Run all cases. Raises as `execute`, and CliError for cases that failed elsewhere."""
     how = How(resume=resume, formats=formats, checkpoint_every_s=checkpoint_every_s)
     if len(cases) == 1 and dask is None:
@@ -42,7 +42,7 @@ def run_cases(
     return elsewhere(session, cases, how, workers, dask)
 
 
-def _here(session: Session, case: SimulationCase, how: How) -> list[Finished] | Stopped:
+def _here(session: Session, case: SimulationCase, how: How) -> list[FinishedSimulation] | Stopped:
     with _interruptions() as stop, progress_bar(session) as bar:
         task = bar.add_task(case.name, total=None)
 

@@ -35,7 +35,7 @@ from wattfold.coordinator.core.model.node import NodeKind
 from wattfold.coordinator.core.model.reservation import Reservation
 from wattfold.coordinator.models.pass_model import PassProfile, SizeUnit
 from wattfold.simulator.runs.assumed_work import (
-    Progress,
+    ReportedProgress,
     TimeSource,
     assumed_work,
     expected_end,
@@ -250,7 +250,7 @@ class _Reader:
             job.spec,
             profile,
             kind,
-            Progress(
+            ReportedProgress(
                 size=message.size,
                 cap_uw=message.cap_uw,
                 ran_s=ran_s,

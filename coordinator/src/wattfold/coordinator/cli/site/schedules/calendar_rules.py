@@ -18,7 +18,7 @@ from typing import Any
 from wattfold.contract.local_time import local, moment
 from wattfold.coordinator.cli.shared.errors import BadRequestError
 from wattfold.coordinator.cli.shared.parsing import parse_power_uw
-from wattfold.coordinator.cli.site.schedules.steps import Step
+from wattfold.coordinator.cli.site.schedules.steps import ScheduledStep
 
 DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 DAY_MINUTES = 24 * 60
@@ -28,7 +28,7 @@ _KEYS = {"days", "dates", "from", "to", "budget_w", "budget_kw"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rule:
+class CalendarRule:
     """A budget from a minute of its days to another, on the next day if that is not later.
 
     ``weekdays`` counts from Monday, 0. ``dates`` = None: its weekdays, else these dates.
@@ -57,7 +57,7 @@ class Calendar:
     """Rules, and the budget where none applies."""
 
     default_uw: int
-    rules: tuple[Rule, ...]
+    rules: tuple[CalendarRule, ...]
 
     def budget_uw(self, day: date, minute: int) -> int:
         """Return the budget from a minute of a day on, in microwatts."""
@@ -66,18 +66,18 @@ class Calendar:
                 return rule.budget_uw
         return self.default_uw
 
-    def steps(self, now_s: float, days: int) -> list[Step]:
+    def steps(self, now_s: float, days: int) -> list[ScheduledStep]:
         """Return the budgets from yesterday on, up to ``days`` times 24 hours ahead."""
         end_s = now_s + days * 86_400
         first = local(now_s).date() - timedelta(days=1)
         minutes = {rule.from_minute for rule in self.rules}
         minutes |= {rule.to_minute % DAY_MINUTES for rule in self.rules}
-        found: dict[float, Step] = {}
+        found: dict[float, ScheduledStep] = {}
         for day in (first + timedelta(days=number) for number in range(days + 3)):
             for minute in sorted(minutes | {0}):
                 at_s, note = _instant(day, minute)
                 if at_s <= end_s:
-                    found[at_s] = Step(at_s, self.budget_uw(day, minute), note)
+                    found[at_s] = ScheduledStep(at_s, self.budget_uw(day, minute), note)
         return list(found.values())
 
 
@@ -100,7 +100,7 @@ def _calendar(document: Mapping[str, Any]) -> Calendar:
         raise ValueError("rules are tables: write [[rule]]")
     if len(rules) > RULES_MAX:
         raise ValueError(f"{len(rules)} rules; at most {RULES_MAX} are read")
-    found: list[Rule] = []
+    found: list[CalendarRule] = []
     for number, rule in enumerate(rules, 1):
         try:
             found.append(_rule(rule))
@@ -109,14 +109,14 @@ def _calendar(document: Mapping[str, Any]) -> Calendar:
     return Calendar(default_uw=_budget_uw(document, "default_"), rules=tuple(found))
 
 
-def _rule(rule: Mapping[str, Any]) -> Rule:
+def _rule(rule: Mapping[str, Any]) -> CalendarRule:
     _only(rule, _KEYS)
     if "days" in rule and "dates" in rule:
         raise ValueError("give days or dates, not both")
     from_minute, to_minute = _minute(rule, "from", 0), _minute(rule, "to", DAY_MINUTES)
     if from_minute in (to_minute, DAY_MINUTES):
         raise ValueError("from and to must differ; for whole days, omit both")
-    return Rule(
+    return CalendarRule(
         weekdays=frozenset(_weekdays(rule.get("days", ["mon-sun"]))),
         dates=frozenset(_dates(rule["dates"])) if "dates" in rule else None,
         from_minute=from_minute,

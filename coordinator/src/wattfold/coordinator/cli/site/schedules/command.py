@@ -18,7 +18,7 @@ from wattfold.coordinator.cli.shared.parsing import POWER_UW
 from wattfold.coordinator.cli.shared.texts import formatting as f
 from wattfold.coordinator.cli.site.schedules.calendar_rules import read_calendar
 from wattfold.coordinator.cli.site.schedules.series import Above, parse_above, read_series
-from wattfold.coordinator.cli.site.schedules.steps import Course, Step, course
+from wattfold.coordinator.cli.site.schedules.steps import Course, ScheduledStep, course
 
 if TYPE_CHECKING:
     from wattfold.v1 import coordinator_pb2 as pb
@@ -124,7 +124,7 @@ def _name(name: str | None, file: Path) -> str:
 
 def _steps(
     file: Path, now_s: float, days: int | None, above: Sequence[Above], otherwise_uw: int
-) -> list[Step]:
+) -> list[ScheduledStep]:
     if file.suffix.lower() != ".toml":
         if days is not None:
             raise BadRequestError("--days is for calendars in TOML; omit it")
@@ -134,7 +134,9 @@ def _steps(
     return read_calendar(file).steps(now_s, days or DAYS)
 
 
-def _request(name: str, coming: Sequence[Step], dry_run: bool) -> pb.ScheduleBudgetsRequest:
+def _request(
+    name: str, coming: Sequence[ScheduledStep], dry_run: bool
+) -> pb.ScheduleBudgetsRequest:
     from wattfold.v1 import coordinator_pb2 as pb
 
     budgets = [pb.ScheduledBudget(at_s=step.at_s, budget_uw=step.budget_uw) for step in coming]

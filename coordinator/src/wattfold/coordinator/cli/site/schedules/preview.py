@@ -29,21 +29,21 @@ ROWS_MAX = 50
 GRAPH_LINES = 8
 
 
-class Level(NamedTuple):
+class BudgetLevel(NamedTuple):
     """A budget from a time on."""
 
     at_s: float
     budget_uw: int
 
 
-class Row(NamedTuple):
+class PreviewRow(NamedTuple):
     """A line of the table: what happens to one budget."""
 
     word: str
     one: pb.AnnouncedBudget
 
 
-def rows(answer: pb.ScheduleBudgetsResponse) -> list[Row]:
+def rows(answer: pb.ScheduleBudgetsResponse) -> list[PreviewRow]:
     """Return what happens to each budget, in order of time."""
     words = {
         "announce": answer.announced,
@@ -51,11 +51,11 @@ def rows(answer: pb.ScheduleBudgetsResponse) -> list[Row]:
         "cancel": answer.cancelled,
         "REFUSE": answer.refused,
     }
-    found = [Row(word, one) for word, budgets in words.items() for one in budgets]
+    found = [PreviewRow(word, one) for word, budgets in words.items() for one in budgets]
     return sorted(found, key=lambda row: row.one.at_s)
 
 
-def preview_table(shown: Sequence[Row]) -> PlainTable:
+def preview_table(shown: Sequence[PreviewRow]) -> PlainTable:
     """Return the table of these rows."""
     table = plain_table(
         left("FROM"), right("BUDGET"), left("CHANGE"), left("CAPS FALL"), flexible("OBSTACLE")
@@ -73,7 +73,7 @@ def preview_table(shown: Sequence[Row]) -> PlainTable:
     return table
 
 
-def chosen(found: Sequence[Row]) -> list[Row]:
+def chosen(found: Sequence[PreviewRow]) -> list[PreviewRow]:
     """Return the rows of the table if there are too many: refused ones first, then the next."""
     first = sorted(found, key=lambda row: row.word != "REFUSE")[:ROWS_MAX]
     return sorted(first, key=lambda row: row.one.at_s)
@@ -81,15 +81,15 @@ def chosen(found: Sequence[Row]) -> list[Row]:
 
 def levels(
     power: pb.Power, answer: pb.ScheduleBudgetsResponse, name: str, now_s: float
-) -> list[Level]:
+) -> list[BudgetLevel]:
     """Return the budgets from now on as they would be, with those of other announcements."""
     others = [one for one in power.announced if one.schedule != name]
     coming = [*others, *answer.announced, *answer.kept, *answer.refused]
-    later = [Level(one.at_s, one.budget_uw) for one in coming if one.at_s > now_s]
-    return [Level(now_s, power.budget_uw), *sorted(later)]
+    later = [BudgetLevel(one.at_s, one.budget_uw) for one in coming if one.at_s > now_s]
+    return [BudgetLevel(now_s, power.budget_uw), *sorted(later)]
 
 
-def budget_graph(found: Sequence[Level], minimum_uw: int, width: int) -> Iterator[Text]:
+def budget_graph(found: Sequence[BudgetLevel], minimum_uw: int, width: int) -> Iterator[Text]:
     """Yield the lines of the graph, at most ``width`` characters wide."""
     count = max(width - LABEL_CELLS, 20)
     start_s, last_s = found[0].at_s, found[-1].at_s
@@ -107,7 +107,7 @@ def budget_graph(found: Sequence[Level], minimum_uw: int, width: int) -> Iterato
     yield Text(" " * LABEL_CELLS + axis, style="dim")
 
 
-def _columns(found: Sequence[Level], start_s: float, step_s: float, count: int) -> list[int]:
+def _columns(found: Sequence[BudgetLevel], start_s: float, step_s: float, count: int) -> list[int]:
     """Return the lowest budget within each column."""
     columns: list[int] = []
     number, budget_uw = 0, found[0].budget_uw

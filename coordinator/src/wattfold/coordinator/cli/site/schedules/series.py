@@ -15,7 +15,7 @@ from typing import NamedTuple
 from wattfold.contract.local_time import LocalTimeError, parse_local_s
 from wattfold.coordinator.cli.shared.errors import BadRequestError
 from wattfold.coordinator.cli.shared.parsing import parse_power_uw
-from wattfold.coordinator.cli.site.schedules.steps import Step
+from wattfold.coordinator.cli.site.schedules.steps import ScheduledStep
 
 ROWS_MAX = 600_000
 """A year of minutes, and some more."""
@@ -42,7 +42,7 @@ def parse_above(text: str) -> Above:
     return Above(limit, parse_power_uw(watts))
 
 
-def read_series(path: Path, above: Sequence[Above], otherwise_uw: int) -> list[Step]:
+def read_series(path: Path, above: Sequence[Above], otherwise_uw: int) -> list[ScheduledStep]:
     """Return the budgets of a file in order of its lines.
 
     A file of values needs ``above``, the budgets for values above limits. ``otherwise_uw`` is the
@@ -57,7 +57,7 @@ def read_series(path: Path, above: Sequence[Above], otherwise_uw: int) -> list[S
 
 def _steps(
     path: Path, lines: Sequence[str], above: Sequence[Above], otherwise_uw: int
-) -> Iterator[Step]:
+) -> Iterator[ScheduledStep]:
     if len(lines) > ROWS_MAX:
         raise BadRequestError(f"{path} has {len(lines)} lines; at most {ROWS_MAX} are read")
     rows = csv.reader(lines, strict=True)
@@ -78,7 +78,7 @@ def _steps(
             raise BadRequestError(f"{where}: {error}") from error
         if (first := lines_of.setdefault(at_s, number)) != number:
             raise BadRequestError(f"{where}: the time of line {first} again")
-        yield Step(at_s, budget_uw)
+        yield ScheduledStep(at_s, budget_uw)
 
 
 def _meaning(

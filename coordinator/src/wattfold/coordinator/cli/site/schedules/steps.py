@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 
-class Step(NamedTuple):
+class ScheduledStep(NamedTuple):
     """A budget from a time (Unix seconds) on. ``note`` says how its local time was understood."""
 
     at_s: float
@@ -24,13 +24,13 @@ class Course:
     """
 
     now_uw: int
-    coming: tuple[Step, ...]
+    coming: tuple[ScheduledStep, ...]
     passed: int
 
 
-def course(steps: Sequence[Step], now_s: float) -> Course:
+def course(steps: Sequence[ScheduledStep], now_s: float) -> Course:
     """Merge equal neighbours, and separate past changes from future changes."""
-    changes: list[Step] = []
+    changes: list[ScheduledStep] = []
     for step in sorted(steps, key=lambda step: step.at_s):
         if not changes or step.budget_uw != changes[-1].budget_uw:
             changes.append(step)

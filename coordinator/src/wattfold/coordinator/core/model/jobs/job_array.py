@@ -12,7 +12,7 @@ from wattfold.contract.ids import Epoch, JobId
 from wattfold.contract.index_set import IndexSet, parse_indices
 from wattfold.coordinator.core.model.job import JobSpec
 from wattfold.coordinator.core.model.jobs.conditions import UNCONDITIONAL, StartConditions
-from wattfold.coordinator.models.forecast import NOTHING_KNOWN, Known
+from wattfold.coordinator.models.forecast import NOTHING_KNOWN, SimilarRuns
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +49,7 @@ class JobArray:
     """Conditions of the first start that no task has met yet."""
     freed_ns: int = -1
     """Time at which a task met the conditions; -1 = not yet, or there were none."""
-    known: Known = NOTHING_KNOWN
+    known: SimilarRuns = NOTHING_KNOWN
     taken: int = 0
     """Number of indices, from the first on, of which jobs were made."""
     early: list[int] = field(default_factory=list)

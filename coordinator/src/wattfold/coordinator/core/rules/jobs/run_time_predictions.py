@@ -13,13 +13,13 @@ from __future__ import annotations
 
 from wattfold.coordinator.core.model.job import MAX_DONE, Job, JobSpec, JobState, SizeUnit
 from wattfold.coordinator.core.state.state import State
-from wattfold.coordinator.models.forecast import USER, Asked, Known, lasting_ns, predicted_ns
+from wattfold.coordinator.models.forecast import USER, Asked, SimilarRuns, lasting_ns, predicted_ns
 
 _TELLING = frozenset({JobState.COMPLETED, JobState.FAILED, JobState.TIMED_OUT})
 """Final states with a known run time. Cancelled and lost jobs would have run longer."""
 
 
-def known(state: State, spec: JobSpec) -> Known:
+def known(state: State, spec: JobSpec) -> SimilarRuns:
     """Return what is known about the run time of a job that is submitted now."""
     return state.history.known(_asked(spec))
 

@@ -27,7 +27,7 @@ from wattfold.coordinator.core.state.state import State
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class CoresStep:
     """The next step on a node: other cores, or none (``resident``); a map on the first node."""
 
     rank: Rank
@@ -132,7 +132,7 @@ def map_of_all(job: Job) -> bytes:
     return b"".join(parts)
 
 
-def due_steps(state: State, job: Job, ranks: Iterable[Rank], now_ns: int) -> Iterator[Step]:
+def due_steps(state: State, job: Job, ranks: Iterable[Rank], now_ns: int) -> Iterator[CoresStep]:
     """Return the next steps of a job towards its target, on these nodes."""
     first = next(iter(job.ranks.values()), None)
     if first is None:
@@ -149,12 +149,12 @@ def due_steps(state: State, job: Job, ranks: Iterable[Rank], now_ns: int) -> Ite
         own = job.target.on(rank.node_id)
         if rank is first:
             if rank.held != own or not (settled or waits):
-                yield Step(rank=rank, cpus=own, pe_map=wanted)
+                yield CoresStep(rank=rank, cpus=own, pe_map=wanted)
         elif own:
             if rank.unsure or rank.held != own:
-                yield Step(rank=rank, cpus=own)
+                yield CoresStep(rank=rank, cpus=own)
         elif settled and not rank.resident:
-            yield Step(rank=rank, cpus=CpuSet(), resident=True)
+            yield CoresStep(rank=rank, cpus=CpuSet(), resident=True)
 
 
 def _only_grows(before: bytes, wanted: bytes) -> bool:
