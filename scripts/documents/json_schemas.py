@@ -37,7 +37,59 @@ _NUMBER = {"type": ["number", "null"]}
 """Numbers that JSON cannot express, such as infinity, are null."""
 OPTIONAL = {"report": {"": {"price_per_kwh": _NUMBER}, "ReportRow": {"eur": _NUMBER}}}
 """Fields of a document, or of one of its messages, that are present only with some options."""
+_RATIO: dict[str, Any] = {
+    "relative": _NUMBER,
+    "relative_95": {"type": "array", "items": _NUMBER},
+}
+_TEXT = {"type": "string"}
+_TEXTS = {"type": "array", "items": _TEXT}
 _INTEGERS = ("int32", "int64", "uint32", "uint64", "sint32", "sint64", "fixed32", "fixed64")
+
+
+def _whole(**fields: Any) -> dict[str, Any]:
+    """Return the schema of an object with these fields, all of them required."""
+    return {"type": "object", "properties": fields, "required": list(fields)}
+
+
+COMPUTED = {
+    "advise": _whole(
+        jobs={"type": "integer"},
+        segments={"type": "array", "items": _whole(start_s=_NUMBER, jobs={"type": "integer"})},
+        segment_s=_NUMBER,
+        goal=_TEXT,
+        current=_whole(policy=_TEXT, budget_w=_NUMBER),
+        options={
+            "type": "array",
+            "items": _whole(
+                policy=_TEXT,
+                budget_w=_NUMBER,
+                completion_s_mean=_NUMBER,
+                wait_s_mean=_NUMBER,
+                bounded_slowdown_mean=_NUMBER,
+                energy_j=_NUMBER,
+                **_RATIO,
+                verdict=_TEXT,
+            ),
+        },
+        refused={
+            "type": "array",
+            "items": _whole(policy=_TEXT, budget_w=_NUMBER, reason=_TEXT),
+        },
+        advice=_whole(
+            policy=_TEXT,
+            configured_as=_TEXT,
+            changes={"type": "boolean"},
+            best_other=_TEXT,
+            relative=_NUMBER,
+            interval={"type": "array", "items": _NUMBER},
+            confidence=_NUMBER,
+            sentences=_TEXTS,
+        ),
+        assumptions=_TEXTS,
+        figure={"type": ["string", "null"]},
+    ),
+}
+"""Documents that a command computes, which no message describes."""
 
 
 class BrokenPromiseError(Exception):
@@ -53,7 +105,10 @@ def current(folder: Path = FOLDER) -> Iterator[tuple[Path, str]]:
     messages = import_module("wattfold.v1.coordinator_pb2").DESCRIPTOR.message_types_by_name
     for name, number in numbers.items():
         path = folder / f"{name}-{number}.json"
-        found = schema_of(name, number, messages[MESSAGES[name]])
+        if name in COMPUTED:
+            found = _framed(name, number, COMPUTED[name], {})
+        else:
+            found = schema_of(name, number, messages[MESSAGES[name]])
         if path.exists():
             check(json.loads(path.read_text(encoding="utf-8")), found, path.name)
         yield path, json.dumps(found, indent=2) + "\n"
@@ -78,16 +133,19 @@ def schema_of(name: str, number: int, message: Any) -> dict[str, Any]:
     optional: Mapping[str, Any] = OPTIONAL.get(name, {})
     parts: dict[str, Any] = {}
     document = _object(message, parts, optional, ONLY.get(name, ()))
-    document["properties"] = {
-        "schema": {"const": number},
-        **document["properties"],
-        **optional.get("", {}),
-    }
-    document["required"] = ["schema", *document["required"]]
+    document["properties"].update(optional.get("", {}))
+    return _framed(name, number, document, parts)
+
+
+def _framed(
+    name: str, number: int, document: Mapping[str, Any], parts: Mapping[str, Any]
+) -> dict[str, Any]:
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": f"wattfold {name.replace('-', ' ')} --json",
         **document,
+        "properties": {"schema": {"const": number}, **document["properties"]},
+        "required": ["schema", *document["required"]],
         "$defs": {name: parts[name] for name in sorted(parts)},
     }
 
@@ -125,7 +183,7 @@ def _single(field: Any, parts: dict[str, Any], optional: Mapping[str, Any]) -> d
     if field.type == field.TYPE_MESSAGE:
         name = field.message_type.name
         if name not in parts:
-            parts[name] = {}  # Present before its fields, because a message may contain itself.
+            parts[name] = {}  # Current before its fields, because a message may contain itself.
             parts[name] = _object(field.message_type, parts, optional)
             parts[name]["properties"].update(optional.get(name, {}))
         return {"$ref": f"#/$defs/{name}"}

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import csv
+import importlib.util
 import io
+import json
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,6 +26,7 @@ from wattfold.coordinator.adapters.requests.history_requests import (
 )
 from wattfold.coordinator.cli.history import history as history_command
 from wattfold.coordinator.cli.history import report as report_command
+from wattfold.coordinator.cli.history.report_file import check_file
 from wattfold.v1 import coordinator_pb2 as pb
 
 ROOT = Peer(uid=0, account="root", address="unix")
@@ -188,3 +191,46 @@ def test_json_and_csv_exclude_each_other(wattfold: Command) -> None:
 def test_command_and_coordinator_know_the_same_names() -> None:
     assert tuple(SORTS) == history_command.SORTS
     assert BY == report_command.BY
+
+
+@pytest.mark.parametrize("ending", ["csv", "json", "parquet"])
+def test_a_report_is_written_to_a_file(wattfold: Command, tmp_path: Path, ending: str) -> None:
+    target = tmp_path / f"users.{ending}"
+    words = ["report", "--by", "user", "--price-per-kwh", "0.5"]
+    if ending == "parquet":
+        parquet = pytest.importorskip("pyarrow.parquet")
+    done = wattfold(*words, "-o", str(target))
+    assert done.exit_code == 0, done.output
+    assert list(tmp_path.glob(".*")) == []
+    if ending == "csv":
+        assert target.read_text() == wattfold(*words, "--format", "csv").stdout
+        return
+    document = wattfold.json(*words)
+    if ending == "json":
+        assert json.loads(target.read_text()) == document
+    else:
+        assert parquet.read_table(target).to_pylist() == document["rows"]
+
+
+def test_a_report_file_is_checked_before_the_coordinator_is_asked(tmp_path: Path) -> None:
+    nobody = Command("unix:/nonexistent/socket")
+    for name, why in (("users.xls", "must end in"), ("none/users.csv", "no such folder")):
+        done = nobody("report", "-o", str(tmp_path / name))
+        assert done.exit_code == 2
+        assert why in done.stderr
+
+
+def test_parquet_without_its_package_names_the_package(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    find = importlib.util.find_spec
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name: None if name == "pyarrow" else find(name)
+    )
+    with pytest.raises(ModuleNotFoundError, match="pyarrow"):
+        check_file(tmp_path / "users.parquet")
+
+
+def test_jobs_of_a_node_are_listed(wattfold: Command) -> None:
+    assert len(rows(wattfold, "history", "--node", "n1")) == 3
+    assert rows(wattfold, "history", "--node", "n2") == []

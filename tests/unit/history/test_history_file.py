@@ -14,7 +14,7 @@ from wattfold.coordinator.adapters.clock import Clock
 from wattfold.coordinator.adapters.door.peers import Peer
 from wattfold.coordinator.adapters.history import answers
 from wattfold.coordinator.adapters.history.file import HistoryError, HistoryFile, sum_again
-from wattfold.coordinator.adapters.history.folded_names import folded
+from wattfold.coordinator.adapters.history.folded_names import folded, holds
 from wattfold.coordinator.adapters.history.questions import (
     SORTS,
     HistoryQuestion,
@@ -223,3 +223,29 @@ def test_a_report_covers_whole_days(path: Path) -> None:
 )
 def test_names_are_folded(names: list[str], text: str) -> None:
     assert folded(names) == text
+
+
+@pytest.mark.parametrize(
+    ("names", "inside", "outside"),
+    [
+        (["n01", "n02", "n03", "n07"], ["n01", "n02", "n03", "n07"], ["n04", "n1", "n001", "n"]),
+        (["a7", "b7", "b8"], ["a7", "b7", "b8"], ["a8", "ab7", "7"]),
+        (["n9", "n10", "head"], ["n9", "n10", "head"], ["n09", "n1", "hea", "head1", "he"]),
+        (["rack1-n5", "rack1-n6", "rack2-n5"], ["rack1-n6", "rack2-n5"], ["rack2-n6", "rack1-n"]),
+    ],
+)
+def test_a_node_is_found_in_a_folded_list(
+    names: list[str], inside: list[str], outside: list[str]
+) -> None:
+    text = folded(names)
+    assert all(holds(text, name) for name in inside), text
+    assert not any(holds(text, name) for name in outside), text
+    assert not holds("", names[0])
+
+
+def test_only_jobs_on_a_node_are_listed(path: Path) -> None:
+    lists = {"1": "n[01-03]", "2": "n04", "3": "n[03-04]", "4": ""}
+    HistoryFile(path, "a").write([row(job, node_list=nodes) for job, nodes in lists.items()])
+    assert sorted(ids(path, node="n03")) == ["1", "3"]
+    assert sorted(ids(path, node="n04")) == ["2", "3"]
+    assert ids(path, node="n05") == []

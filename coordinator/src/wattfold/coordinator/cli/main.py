@@ -65,6 +65,7 @@ class RootCommand(LazyGroup):
         "simulate": "simulation.runs.simulate:simulate",
         "compare": "simulation.compare:compare",
         "what-if": "simulation.site_queue.what_if:what_if",
+        "advise": "simulation.advice.advise:advise",
         "reproduce": "simulation.reproduction.reproduce:reproduce",
         "rsh": "rsh.rsh_command:rsh",
         "completion": "shared.completion:completion",

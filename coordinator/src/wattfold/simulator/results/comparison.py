@@ -213,16 +213,18 @@ def mean_run(runs: Repeats) -> Compared:
     return Compared(policy=runs[0].policy, jobs=runs[0].jobs, **means)
 
 
-def ratio_to(runs: Repeats, base: Repeats, line: ComparedMeasure) -> Interval:
+def ratio_to(
+    runs: Repeats, base: Repeats, line: ComparedMeasure, confidence: float = 0.95
+) -> Interval:
     """Return one metric relative to the first policy: the ratio of the means over the seeds.
 
-    It has a 95 % interval, with runs of the same seed as pairs. NaN if the mean of the first policy
-    is zero or missing.
+    Its interval has runs of the same seed as pairs. NaN if the mean of the first policy is zero or
+    missing.
     """
     below = [line.of(run) for run in base]
     if not sum(below) > 0:
         return Interval(mean=math.nan, low=math.nan, high=math.nan, count=len(base))
-    return ratio_of_means([line.of(run) for run in runs], below)
+    return ratio_of_means([line.of(run) for run in runs], below, confidence)
 
 
 def comparison_table(policies: Sequence[Repeats]) -> Table:

@@ -1681,7 +1681,7 @@ class ListReservationsResponse(_message.Message):
     def __init__(self, reservations: _Optional[_Iterable[_Union[Reservation, _Mapping]]] = ...) -> None: ...
 
 class ListHistoryRequest(_message.Message):
-    __slots__ = ("since_s", "until_s", "user", "app", "states", "mine", "limit", "sort", "ascending", "job_ids", "queue")
+    __slots__ = ("since_s", "until_s", "user", "app", "states", "mine", "limit", "sort", "ascending", "job_ids", "queue", "node")
     SINCE_S_FIELD_NUMBER: _ClassVar[int]
     UNTIL_S_FIELD_NUMBER: _ClassVar[int]
     USER_FIELD_NUMBER: _ClassVar[int]
@@ -1693,6 +1693,7 @@ class ListHistoryRequest(_message.Message):
     ASCENDING_FIELD_NUMBER: _ClassVar[int]
     JOB_IDS_FIELD_NUMBER: _ClassVar[int]
     QUEUE_FIELD_NUMBER: _ClassVar[int]
+    NODE_FIELD_NUMBER: _ClassVar[int]
     since_s: float
     until_s: float
     user: str
@@ -1704,7 +1705,8 @@ class ListHistoryRequest(_message.Message):
     ascending: bool
     job_ids: _containers.RepeatedScalarFieldContainer[str]
     queue: str
-    def __init__(self, since_s: _Optional[float] = ..., until_s: _Optional[float] = ..., user: _Optional[str] = ..., app: _Optional[str] = ..., states: _Optional[_Iterable[_Union[JobState, str]]] = ..., mine: bool = ..., limit: _Optional[int] = ..., sort: _Optional[str] = ..., ascending: bool = ..., job_ids: _Optional[_Iterable[str]] = ..., queue: _Optional[str] = ...) -> None: ...
+    node: str
+    def __init__(self, since_s: _Optional[float] = ..., until_s: _Optional[float] = ..., user: _Optional[str] = ..., app: _Optional[str] = ..., states: _Optional[_Iterable[_Union[JobState, str]]] = ..., mine: bool = ..., limit: _Optional[int] = ..., sort: _Optional[str] = ..., ascending: bool = ..., job_ids: _Optional[_Iterable[str]] = ..., queue: _Optional[str] = ..., node: _Optional[str] = ...) -> None: ...
 
 class HistoryAttempt(_message.Message):
     __slots__ = ("number", "started_at_s", "ended_at_s", "nodes", "core_s", "energy_j", "why")

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from functools import lru_cache
 from pathlib import Path
 
 from wattfold.coordinator.adapters.copies.job_messages import job_state
 from wattfold.coordinator.adapters.door.peers import Peer
 from wattfold.coordinator.adapters.history.file import ADDED, reading
+from wattfold.coordinator.adapters.history.folded_names import holds
 from wattfold.coordinator.adapters.history.questions import (
     BY,
     LIMIT_DEFAULT,
@@ -39,6 +41,7 @@ _MS_PER_H = 3_600_000
 _MJ_PER_KWH = 3_600_000_000
 _OWN = "(uid = :uid OR (uid = -1 AND user = :own_word))"
 _ROWS_PER_QUERY = 500
+_LISTS = 10_000
 
 
 def history(path: Path, question: HistoryQuestion) -> bytes:
@@ -117,6 +120,11 @@ def _criteria(db: sqlite3.Connection, question: HistoryQuestion, values: dict[st
     for column, word in (("app", question.app), ("queue", question.queue)):
         if word:
             where.append(_in(values, column, _word_ids(db, (word,)), column))
+    if question.node:
+        # Many jobs have the same nodes, so most lists are looked up once.
+        db.create_function("on_node", 2, lru_cache(_LISTS)(holds), deterministic=True)
+        where.append("on_node(node_list, :node)")
+        values["node"] = question.node
     if question.states:
         where.append(_in(values, "state", _word_ids(db, question.states), "state"))
     if question.job_ids:

@@ -35,6 +35,8 @@ class HistoryQuestion:
     user: str = ""
     app: str = ""
     queue: str = ""
+    node: str = ""
+    """A node of the last attempt."""
     states: tuple[str, ...] = ()
     job_ids: tuple[str, ...] = ()
     mine: bool = False

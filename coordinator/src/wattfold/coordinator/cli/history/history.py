@@ -65,6 +65,9 @@ _CSV = tuple(
 @click.option("--mine", is_flag=True, help="List only your own jobs.")
 @click.option("--app", default="", metavar="NAME", help="Application of the jobs.")
 @click.option("--queue", default="", metavar="NAME", help="Queue of the jobs.")
+@click.option(
+    "--node", default="", metavar="NODE", help="Node on which the last attempt of the jobs ran."
+)
 @state_option(STATES, "State of the jobs.")
 @sort_option(
     SORTS,
@@ -89,6 +92,7 @@ def history(
     mine: bool,
     app: str,
     queue: str,
+    node: str,
     states: tuple[str, ...],
     order: Order,
     limit: int,
@@ -113,6 +117,7 @@ def history(
         user=user,
         app=app,
         queue=queue,
+        node=node,
         states=[_state(word) for word in states],
         mine=mine,
         limit=limit,

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from wattfold.contract.local_time import local
 from wattfold.contract.units import eur_text
+from wattfold.coordinator.cli.history.report_file import check_file, write_file
 from wattfold.coordinator.cli.shared.connection.session import Session, session_command
 from wattfold.coordinator.cli.shared.parsing import MOMENT
 from wattfold.coordinator.cli.shared.texts import formatting as f
 from wattfold.coordinator.cli.shared.texts.formats import (
     CSV,
     JSON,
+    TABLE,
     Form,
     chosen_format,
     format_option,
@@ -62,6 +65,14 @@ _COLUMNS = tuple(field.name for field in pb.ReportRow.DESCRIPTOR.fields)
     metavar="EUR",
     help="Price of energy, for a column with the cost of each row. Default: no such column.",
 )
+@click.option(
+    "--output",
+    "-o",
+    "output",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="File for the rows instead of standard output: .csv, .json or .parquet by its name.",
+)
 @format_option
 @session_command
 def report(
@@ -71,6 +82,7 @@ def report(
     until: float | None,
     user: str,
     price_per_kwh: float | None,
+    output: Path | None,
     form: Form,
 ) -> None:
     """Sum up ended jobs by user, application, queue or day.
@@ -84,6 +96,10 @@ def report(
     Operators see the jobs of all accounts, other users only their own.
     """
     form = chosen_format(session, form)
+    if output is not None:
+        if form != TABLE:
+            raise click.UsageError("--output and another format exclude each other")
+        check_file(output)
     request = pb.GetReportRequest(
         by=by,
         first_day=_day(since) if since else 0,
@@ -92,10 +108,13 @@ def report(
     )
     with session.connect() as client:
         answer = client.report(request)
-    if form == JSON:
+    columns = _COLUMNS if price_per_kwh is None else (*_COLUMNS, "eur")
+    if output is not None:
+        write_file(output, columns, numbered("report", _priced(answer, price_per_kwh)))
+        click.echo(f"{len(answer.rows)} rows written to {output}")
+    elif form == JSON:
         session.print_json(numbered("report", _priced(answer, price_per_kwh)))
     elif form == CSV:
-        columns = _COLUMNS if price_per_kwh is None else (*_COLUMNS, "eur")
         print_csv(columns, _priced(answer, price_per_kwh)["rows"])
     elif answer.rows:
         session.print(_table(answer, by, price_per_kwh))

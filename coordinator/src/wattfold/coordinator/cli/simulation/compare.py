@@ -142,7 +142,7 @@ def compare(session: Session, **options: Any) -> None:
     from wattfold.coordinator.cli.simulation.runs.simulate_cases import check_one_source
 
     options = with_defaults(click.get_current_context(), options)
-    _check_plot(options["plot"])
+    check_plot(options["plot"])
     check_one_source(options)
     if options["budgets"] and options["budget_text"]:
         raise BadRequestError("--budgets replaces --budget; give one of them")
@@ -307,7 +307,7 @@ def _end(
         click.echo(f"\nPlot: {plot}")
 
 
-def _check_plot(plot: Path | None) -> None:
+def check_plot(plot: Path | None) -> None:
     """Check the plot's path before the runs, which may take long."""
     if plot is None:
         return

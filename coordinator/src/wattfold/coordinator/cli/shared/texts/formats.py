@@ -172,13 +172,20 @@ def print_csv(
     columns: Sequence[str], rows: Iterable[Mapping[str, object]], *, header: bool = True
 ) -> None:
     """Print rows below the names of their columns."""
+    click.echo(csv_text(columns, rows, header=header), nl=False)
+
+
+def csv_text(
+    columns: Sequence[str], rows: Iterable[Mapping[str, object]], *, header: bool = True
+) -> str:
+    """Return rows as CSV below the names of their columns."""
     out = io.StringIO()
     writer = csv.DictWriter(out, columns, extrasaction="ignore", lineterminator="\n")
     if header:
         writer.writeheader()
     for row in rows:
         writer.writerow({name: _cell(row[name]) for name in columns})
-    click.echo(out.getvalue(), nl=False)
+    return out.getvalue()
 
 
 def _cell(value: object) -> object:

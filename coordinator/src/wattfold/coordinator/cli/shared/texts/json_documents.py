@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 SCHEMAS = {
+    "advise": 1,
     "budget-list": 1,
     "history": 1,
     "nodes": 1,

@@ -37,6 +37,7 @@ SHORT_HELPS: Mapping[str, str] = {
     "profiles.profiles:profiles": "List the stored profiles, or show one profile.",
     "rsh.rsh_command:rsh": "Run a command on another node of the same job.",
     "shared.completion:completion": "Print the completion script of a shell.",
+    "simulation.advice.advise:advise": "Simulate past jobs under other policies and budgets.",
     "simulation.compare:compare": "Compare policies on the same jobs, machine and budgets.",
     "simulation.policies:policies": "List the policies, or show one policy with its settings.",
     "simulation.reproduction.reproduce:reproduce": "Rerun a published evaluation and check its claims.",

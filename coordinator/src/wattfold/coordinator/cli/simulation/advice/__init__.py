@@ -1,0 +1,1 @@
+"""Advice from the history of a site: its past jobs under other policies and budgets."""
