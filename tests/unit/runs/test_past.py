@@ -14,7 +14,7 @@ from wattfold.simulator.runs.past import (
     JOBS_MIN,
     WEEK_S,
     PastJob,
-    Segment,
+    PastSegment,
     nearest_app,
     segments_of,
     write_segment,
@@ -56,7 +56,7 @@ def test_a_job_takes_its_time_at_the_size_that_it_held(tmp_path: Path) -> None:
     known = replace(APPLICATIONS["AMR"], app="gmx", average_parallelism=16.0, sigma=0.5)
     ranged = replace(JOB, nodes_min=2, nodes_max=8)
     part = replace(JOB, cores=2, nodes=1, nodes_min=1, nodes_max=1, app="tiny")
-    segment = Segment(start_s=1e9, jobs=(ranged, part))
+    segment = PastSegment(start_s=1e9, jobs=(ranged, part))
     log, csv = write_segment(segment, tmp_path, 4, {"gmx": known}, 0)
     workload, found = read_log(log).workload, read_annotations(csv)
     assert workload.sizes.tolist() == [8 * 4, 2]

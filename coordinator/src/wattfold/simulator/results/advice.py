@@ -38,7 +38,7 @@ GOALS = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Option:
+class AdvisedOption:
     """A policy under a budget, relative to the current."""
 
     budget_w: float
@@ -53,8 +53,8 @@ class Advice:
     """The result. ``policy`` is the current policy if no other is shown to be better."""
 
     goal: ComparedMeasure
-    current: Option
-    options: tuple[Option, ...]
+    current: AdvisedOption
+    options: tuple[AdvisedOption, ...]
     """All options, in the order of budgets and policies."""
     policy: str
     by: Interval
@@ -86,7 +86,7 @@ def advice_of(
         )
     base = here.runs[policy]
     options = tuple(
-        Option(
+        AdvisedOption(
             budget_w=point.budget_w,
             policy=name,
             runs=runs,

@@ -50,7 +50,7 @@ class PastJob:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Segment:
+class PastSegment:
     """Jobs submitted from ``start_s`` on, Unix seconds, in order of submission."""
 
     start_s: float
@@ -62,7 +62,7 @@ class Segments:
     """Equal parts of a period. ``sparse`` counts parts with too few jobs, which are left out."""
 
     length_s: float
-    found: tuple[Segment, ...]
+    found: tuple[PastSegment, ...]
     sparse: int
 
     @property
@@ -90,7 +90,7 @@ def segments_of(jobs: Sequence[PastJob], length_s: float | None = None) -> Segme
         part = int((job.submitted_s - ordered[0].submitted_s) // length_s)
         parts.setdefault(part, []).append(job)
     found = [
-        Segment(start_s=ordered[0].submitted_s + part * length_s, jobs=tuple(members))
+        PastSegment(start_s=ordered[0].submitted_s + part * length_s, jobs=tuple(members))
         for part, members in parts.items()
     ]
     kept = tuple(one for one in found if len(one.jobs) >= JOBS_MIN)
@@ -106,7 +106,7 @@ def machine_of(classes: Sequence[NodeClass], jobs: Sequence[PastJob]) -> Machine
 
 
 def write_segment(
-    segment: Segment,
+    segment: PastSegment,
     folder: Path,
     procs_per_node: int,
     profiles: Mapping[str, PassProfile],
@@ -129,7 +129,7 @@ class _Scalings:
     """
 
     def __init__(
-        self, segment: Segment, each: int, profiles: Mapping[str, PassProfile], seed: int
+        self, segment: PastSegment, each: int, profiles: Mapping[str, PassProfile], seed: int
     ) -> None:
         jobs = segment.jobs
         most = np.array([job.nodes_max for job in jobs], dtype=np.int64)
@@ -157,7 +157,7 @@ class _Scalings:
         self.workload = held.changed(run_s=run_s)
 
     @staticmethod
-    def _workload(segment: Segment, each: int, run_s: Sequence[float]) -> Workload:
+    def _workload(segment: PastSegment, each: int, run_s: Sequence[float]) -> Workload:
         jobs = segment.jobs
         procs = [job.cores or job.nodes_max * each for job in jobs]
         apps = {app: number for number, app in enumerate(dict.fromkeys(j.app for j in jobs), 1)}

@@ -11,7 +11,7 @@ import click
 
 from wattfold.coordinator.cli.shared.texts.json_documents import numbered
 from wattfold.coordinator.policies import registry
-from wattfold.simulator.results.advice import GOALS, Option, advice_table, sentences, verdict
+from wattfold.simulator.results.advice import GOALS, AdvisedOption, advice_table, sentences, verdict
 from wattfold.simulator.results.budget_sweep import refusals
 from wattfold.simulator.results.comparison import mean_run
 
@@ -93,7 +93,7 @@ def document(
     )
 
 
-def _option(one: Option, advice: Advice) -> dict[str, Any]:
+def _option(one: AdvisedOption, advice: Advice) -> dict[str, Any]:
     mean = mean_run(one.runs)
     return {
         "policy": one.policy,
