@@ -6,6 +6,7 @@ from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import NodeId, ZoneName
 from wattfold.coordinator.core.model.job import JobSpec
 from wattfold.coordinator.core.model.node import Curve, NodeSpec, Zone, ZoneKind
+from wattfold.coordinator.core.model.node_power import SleepSettings
 from wattfold.coordinator.core.model.plan import Policy
 from wattfold.coordinator.core.state.state import CoreSettings
 from wattfold.simulator.messages import driver
@@ -70,12 +71,13 @@ class Cluster(driver.SimulatedCluster):
         faults: Faults | None = None,
         restarts: RestartTimes = RestartTimes(),  # noqa: B008 - immutable
         contact_ns: int = 0,
+        sleep: SleepSettings = SleepSettings(),  # noqa: B008 - immutable
     ) -> None:
         options = driver.ClusterOptions(
             seed=seed,
             faults=faults or Faults(),
             restarts=restarts,
-            settings=CoreSettings(check_every=1),
+            settings=CoreSettings(check_every=1, sleep=sleep),
             contact_ns=contact_ns,
         )
         super().__init__(specs, policy, budget_uw, options)

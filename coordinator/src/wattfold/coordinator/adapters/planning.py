@@ -33,6 +33,7 @@ from wattfold.coordinator.core.model.job import Job
 from wattfold.coordinator.core.model.plan import Plan, PlanningRound, Policy, Snapshot, Waiting
 from wattfold.coordinator.core.rules.snapshot import job_views, snapshot
 from wattfold.coordinator.core.state.state import State
+from wattfold.coordinator.policies.driver.node_sleep import with_sleep
 from wattfold.coordinator.policies.driver.ordered_sizes import with_ordered_sizes
 from wattfold.coordinator.policies.driver.warm_up import chain
 from wattfold.coordinator.policies.port import Scheduled
@@ -78,6 +79,7 @@ def propose(
         world = beside.told(snapshot(replica.state, now_ns))
         jobs, plan = len(world.jobs), policy.propose(world, now_ns, deadline_s)
     plan = beside_the_policy(plan, world, replica.state, now_ns, policy)
+    plan = with_sleep(plan, world, replica.state, now_ns)
     return Proposal(
         plan=news_of(plan, replica.state),
         jobs=jobs,

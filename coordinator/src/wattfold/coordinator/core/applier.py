@@ -27,7 +27,7 @@ from wattfold.coordinator.core.model.reservation import Windows
 from wattfold.coordinator.core.power.charge import assigned_on_uw
 from wattfold.coordinator.core.rules.jobs import preemption
 from wattfold.coordinator.core.rules.jobs.restart_target import firm, immovable, restarts
-from wattfold.coordinator.core.rules.nodes import reach
+from wattfold.coordinator.core.rules.nodes import decided_sleep, reach
 from wattfold.coordinator.core.rules.snapshot import without_jobs
 from wattfold.coordinator.core.state.blocked import blocked_amounts
 from wattfold.coordinator.core.state.state import State
@@ -338,9 +338,12 @@ def _wrong_nodes(assignment: Assignment, job: Job, state: State) -> str:
         if node is None or node.spec is None or share.node_id in seen:
             return f"node {share.node_id} is unknown or listed twice"
         seen.add(share.node_id)
-        if not node.usable and (not job.target or share.cpus != job.target.on(share.node_id)):
+        coming = decided_sleep.comes(state, node)
+        if not (node.usable or coming) and (
+            not job.target or share.cpus != job.target.on(share.node_id)
+        ):
             return f"node {share.node_id} is {node.state.value}"
-        if not job.ranks and not node.takes_jobs:
+        if not (job.ranks or node.takes_jobs or coming):
             return f"node {share.node_id} {node.closed}"
         if not share.cpus or not share.cpus <= node.spec.cpus:
             return (

@@ -43,10 +43,10 @@ from wattfold.coordinator.core.rules.jobs import (
 from wattfold.coordinator.core.rules.jobs.adoption import unstarted
 from wattfold.coordinator.core.rules.jobs.restart_target import firm, restarts
 from wattfold.coordinator.core.rules.nodes import (
+    decided_sleep,
     node_events,
     node_orders,
     reservation_events,
-    sleep,
 )
 from wattfold.coordinator.core.rules.power import admission, budget_events, cap_events, emergency
 from wattfold.coordinator.core.rules.snapshot import snapshot
@@ -153,10 +153,10 @@ def _solve(state: State, now_ns: int, cause: str) -> list[act.Action]:
         state.plan_needed = state.plan_needed or "revisit"
     if not state.plan_needed or state.solving or not emergency.keeps_planning(state):
         return []
-    if not any(node.reachable for node in state.nodes.values()):
+    if not decided_sleep.in_reach(state):
         return []
     state.plan_needed = ""
-    if all(job.state in (JobState.HELD, JobState.WAITING) for job in state.index.open.values()):
+    if decided_sleep.nothing_to_plan(state):
         return []
     state.rounds += 1
     state.solving, state.solving_since_ns = state.rounds, now_ns
@@ -173,6 +173,7 @@ def _wake(state: State, now_ns: int, cause: str) -> list[act.Action]:
         index.next_due_ns(),
         index.next_limit_ns(),
         index.next_begin_ns(),
+        decided_sleep.next_ns(state),
         reservation_events.next_ns(state),
         budget_events.next_ns(state, now_ns),
     )
@@ -277,6 +278,7 @@ def _judged(state: State, event: ev.PlanProposed, now_ns: int) -> ev.PlanAccepte
         waiting=event.plan.waiting,
         preemptions=accepted.preemptions,
         revisit_ns=event.plan.revisit_ns,
+        power=decided_sleep.judged(state, event.plan.power, accepted.starts, now_ns),
     )
 
 
@@ -311,6 +313,7 @@ def _accepted(state: State, event: ev.PlanAccepted, now_ns: int) -> list[act.Act
                 job.promise = Promise(min(job.promise.start_ns, now_ns), nodes)
             state.index.place(job)
             preemption.started(state, job)
+    decided_sleep.carry_out(state, event.power, event.starts)
     growth_ns = run_time_predictions.next_growth_ns(state, now_ns)
     state.revisit_ns = min(filter(None, (state.revisit_ns, growth_ns)), default=0)
     return out + preemption.carry_out(state, event.preemptions, now_ns)
@@ -424,10 +427,7 @@ _HANDLERS: dict[type, Handler] = {
     configuration.PolicyChanged: settings_events.policy_changed,
     ev.ReservationMade: reservation_events.made,
     ev.ReservationCancelled: reservation_events.cancelled,
-    ev.NodeOrdered: node_orders.ordered,
-    reports.LeaveAnswered: node_orders.leave_answered,
-    reports.LeaveFailed: node_orders.leave_failed,
-    reports.PowerAnswered: sleep.answered,
+    **node_orders.HANDLERS,
     ev.ProfileStored: _profile,
     ev.ProfileDropped: _dropped,
     ev.ProgramCertified: _certified,

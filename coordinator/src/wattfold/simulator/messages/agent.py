@@ -130,11 +130,11 @@ class Agent:
             )
             for zone in spec.zones
         }
-        self.lease_until_ns = 0
-        self.epoch = 0
-        self.alive = True
-        self.connected = False
-        self.powered = True
+        self.lease_until_ns = self.epoch = 0
+        self.alive = self.powered = True
+        self.connected = self.booting = False
+        self.dark_uw = 0
+        """Power while it is off or boots."""
         self.full = False
         """Its disk has no room for the records of another job."""
         self.fault = ""
@@ -157,7 +157,7 @@ class Agent:
     def bound_uw(self) -> int:
         """Maximum power of the node: base power, and its caps or those of a window ago."""
         if not self.powered:
-            return 0
+            return self.dark_uw
         return self.spec.base_power_uw + sum(zone.bound_uw for zone in self.zones.values())
 
     @property
@@ -210,7 +210,7 @@ class Agent:
     def start_again(self, now_ns: int) -> None:
         """Start the agent's process again: without a lease, with zones at their floors."""
         self.alive = self.powered = True
-        self.lease_until_ns = 0
+        self.lease_until_ns, self.booting = 0, False
         self._answers.clear()
         self._called_off.clear()
         if not self.left:
@@ -225,8 +225,8 @@ class Agent:
 
     def lose_power(self) -> None:
         """Switch the node off with all its processes."""
-        self.alive = self.connected = self.powered = self.left = False
-        self.lease_until_ns = 0
+        self.alive = self.connected = self.powered = self.left = self.booting = False
+        self.lease_until_ns = self.dark_uw = 0
         self.processes.clear()
         for zone in self.zones.values():
             zone.settling.clear()

@@ -14,9 +14,11 @@ from typing import Protocol
 from wattfold.coordinator.core.model import actions as act
 from wattfold.coordinator.core.model import events as ev
 from wattfold.coordinator.core.model import reports
+from wattfold.coordinator.core.model.node_power import SleepSettings
 from wattfold.simulator.messages.agent import Agent, Command
 from wattfold.simulator.messages.clock import VirtualClock
 from wattfold.simulator.messages.faults import DELAY_NS_MIN, Faults
+from wattfold.simulator.messages.node_power import SwitchedNodes
 
 TIMEOUT_NS = 1_000_000_000
 LATE_NS = 1_500_000_000
@@ -33,6 +35,12 @@ class Coordinator(Protocol):
     def post(self, event: ev.Event) -> None:
         """Receive an event, if the coordinator is up."""
 
+    def lost_power(self, agent: Agent) -> None:
+        """Note that a node was switched off."""
+
+    def start_agent(self, agent: Agent) -> None:
+        """Start the agent of a node, which has power."""
+
 
 class Messages:
     """Network between the coordinator and the agents."""
@@ -44,12 +52,15 @@ class Messages:
         on_change: Callable[[Agent], None],
         faults: Faults,
         seed: int,
+        sleep: SleepSettings = SleepSettings(),  # noqa: B008 - immutable
     ) -> None:
         self.faults = faults
         self._clock = clock
         self._coordinator = coordinator
         self._on_change = on_change
         self._random = random.Random(seed)  # noqa: S311 - repeatable, not secret
+        off, up = coordinator.lost_power, coordinator.start_agent
+        self._sleep, self._switched = sleep, SwitchedNodes(clock, faults, seed, off, up)
 
     def delay_ns(self) -> int:
         """Return the delay of the next message."""
@@ -62,12 +73,16 @@ class Messages:
         """Send a command; its answer or its timeout is posted later."""
         epoch = self._coordinator.epoch
         if isinstance(command, act.SwitchPower):
-            kept = reports.PowerAnswered(
-                node_id=command.node_id,
-                request_id=command.request_id,
-                error="simulated nodes keep their power",
-            )
-            self._clock.later(self.delay_ns(), lambda: self._answer(epoch, kept))
+            switch = command
+
+            def answered(error: str) -> None:
+                event = reports.PowerAnswered(
+                    node_id=switch.node_id, request_id=switch.request_id, error=error
+                )
+                self._clock.later(self.delay_ns(), lambda: self._answer(epoch, event))
+
+            self._switched.order(agent, command, self._sleep, answered)
+            self._on_change(agent)
             return
         lost, unanswered = self._happens(self.faults.lose), self._happens(self.faults.lose)
         late, double = self._happens(self.faults.late), self._happens(self.faults.double)

@@ -21,16 +21,14 @@ from wattfold.coordinator.core.model.job import JobSpec
 from wattfold.coordinator.core.model.node import Duty, NodeSpec
 from wattfold.coordinator.core.model.plan import PlanningRound, Policy
 from wattfold.coordinator.core.state.state import CoreSettings, State
+from wattfold.coordinator.policies.driver.node_sleep import with_sleep
 from wattfold.coordinator.policies.driver.ordered_sizes import with_ordered_sizes
 from wattfold.coordinator.policies.slowdown_driven.lent_core_recovery import with_cores_back
 from wattfold.simulator.messages.agent import SIGKILL_EXIT, Agent, Process
 from wattfold.simulator.messages.clock import VirtualClock
 from wattfold.simulator.messages.delivery import Messages
 from wattfold.simulator.messages.faults import Faults, Incident, IncidentKind
-from wattfold.simulator.messages.flight_recorder import (
-    BrokenInvariantError,
-    FlightRecorder,
-)
+from wattfold.simulator.messages.flight_recorder import BrokenInvariantError, FlightRecorder
 from wattfold.simulator.messages.holding import Holding
 from wattfold.simulator.messages.meter import Meter, MeteredBudget
 from wattfold.simulator.messages.restarts import RestartTimes
@@ -77,7 +75,7 @@ class SimulatedCluster:
         budget_uw: int,
         options: ClusterOptions | None = None,
     ) -> None:
-        self.options = options or ClusterOptions()
+        options = self.options = options or ClusterOptions()
         self.policy = policy
         self.clock = VirtualClock()
         self.core = CoordinatorCore(budget_uw, self.options.settings)
@@ -90,22 +88,18 @@ class SimulatedCluster:
             self.options.restarts.start_ns,
         )
         self.messages = Messages(
-            self.clock, self, self._changed, self.options.faults, self.options.seed
+            self.clock, self, self._changed, options.faults, options.seed, options.settings.sleep
         )
         self.holding = Holding(self.clock, self.agents, self._changed, self.options.seed)
         self.meter = Meter(budget_uw=budget_uw)
-        self.down = False
+        self.down = self._recount = False
         self.actions: list[act.Action] = []
         self.journal: list[tuple[ev.Event, int]] = []
-        self.events = 0
-        self.rounds = 0
-        self.submitted = 0
+        self.events = self.rounds = self.submitted = 0
         self.solver_ns: list[int] = []
         self.first_caps_uw: dict[JobId, int] = {}
-        self._first_budget_uw = budget_uw
-        self._grace_until_ns = 0
+        self._first_budget_uw, self._grace_until_ns = budget_uw, 0
         self._admitted: set[NodeId] = set()
-        self._recount = False
         self._floors_uw = sum(agent.bound_uw for agent in self.agents.values())
         self._recorder = FlightRecorder()
         for spec in specs:
@@ -200,7 +194,7 @@ class SimulatedCluster:
         for_ns = min(for_ns, max(agent.lease_until_ns - self.now_ns, 1))
         agent.alive = agent.connected = False
         self.post(reports.NodeSilent(node_id=node_id, reason="killed"))
-        self.clock.later(for_ns, lambda: self._start_agent(agent))
+        self.clock.later(for_ns, lambda: self.start_agent(agent))
 
     def fill_disk(self, node_id: NodeId, for_ns: int) -> None:
         """Prevent a node from starting jobs for a while; it reports this at the next launch."""
@@ -223,17 +217,22 @@ class SimulatedCluster:
         agent.stop(self.now_ns)
         self._changed(agent)
         self.post(reports.NodeSilent(node_id=node_id, reason="stopped"))
-        self.clock.later(for_ns, lambda: self._start_agent(agent))
+        self.clock.later(for_ns, lambda: self.start_agent(agent))
 
     def cut_power(self, node_id: NodeId, for_ns: int) -> None:
         """Switch a node off with all its processes, and on again after a while."""
         agent = self.agents[node_id]
         agent.lose_power()
-        self._changed(agent)
-        self.post(reports.NodeSilent(node_id=node_id, reason="off"))
-        self.clock.later(for_ns, lambda: self._start_agent(agent))
+        self.lost_power(agent)
+        self.clock.later(for_ns, lambda: self.start_agent(agent))
 
-    def _start_agent(self, agent: Agent) -> None:
+    def lost_power(self, agent: Agent) -> None:
+        """Note that a node was switched off."""
+        self._changed(agent)
+        self.post(reports.NodeSilent(node_id=agent.node_id, reason="off"))
+
+    def start_agent(self, agent: Agent) -> None:
+        """Start the agent of a node again."""
         agent.start_again(self.now_ns)
         self._changed(agent)
         self._connect(agent)
@@ -352,6 +351,7 @@ class SimulatedCluster:
         plan = self.policy.propose(snapshot, self.now_ns, self.options.plan_deadline_s)
         plan = with_cores_back(plan, snapshot, snapshot.jobs, self.policy)
         plan = with_ordered_sizes(plan, snapshot, snapshot.jobs)
+        plan = with_sleep(plan, snapshot, self.core.state, self.now_ns)
         self.rounds += 1
         if plan.solver != "none":
             self.solver_ns.append(time.perf_counter_ns() - began_ns)

@@ -23,9 +23,18 @@ class Faults:
     refuse: float = 0.0
     """A zone refuses a cap and reports it."""
     delay_ns: int = 5_000_000
+    switch_fails: float = 0.0
+    """A program that switches the power of a node fails."""
+    boot_late: float = 0.0
+    """A node reports after the time limit of its boot."""
+    boot_fails: float = 0.0
+    """A node never reports after its start."""
 
     def __post_init__(self) -> None:
-        for name in ("lose", "late", "double", "refuse"):
+        for name in (
+            *("lose", "late", "double", "refuse"),
+            *("switch_fails", "boot_late", "boot_fails"),
+        ):
             if not 0 <= getattr(self, name) <= 1:
                 raise ValueError(f"{name} is a probability, got {getattr(self, name)}")
         if self.delay_ns < DELAY_NS_MIN:

@@ -793,7 +793,7 @@ class NodeZone(_message.Message):
     def __init__(self, name: _Optional[str] = ..., cap_uw: _Optional[int] = ..., cap_uw_min: _Optional[int] = ..., cap_uw_max: _Optional[int] = ..., floor_uw: _Optional[int] = ..., power_uw: _Optional[int] = ..., energy_uj: _Optional[int] = ...) -> None: ...
 
 class Node(_message.Message):
-    __slots__ = ("node_id", "address", "state", "message", "cpus", "free_cpus", "zones", "base_power_uw", "committed_uw", "measured_uw", "emulated", "job_ids", "mask_mechanism", "throttle_mechanism", "drift_count", "model", "residual", "sockets", "numa_nodes", "smt", "isolated_cpus", "offline_cpus", "power_source", "duty", "duty_reason", "waits_for", "outside_uw", "memory_bytes", "free_memory_bytes", "gpus", "free_gpus", "features", "memory_mechanism", "reservations", "overstaying_job_ids", "resident_job_ids", "gpu_model", "gpu_access", "launch_fault", "power_state", "power_waits_for", "boot_due_s", "boots", "failed_boots", "boot_took_ns", "lease_ends_at_s")
+    __slots__ = ("node_id", "address", "state", "message", "cpus", "free_cpus", "zones", "base_power_uw", "committed_uw", "measured_uw", "emulated", "job_ids", "mask_mechanism", "throttle_mechanism", "drift_count", "model", "residual", "sockets", "numa_nodes", "smt", "isolated_cpus", "offline_cpus", "power_source", "duty", "duty_reason", "waits_for", "outside_uw", "memory_bytes", "free_memory_bytes", "gpus", "free_gpus", "features", "memory_mechanism", "reservations", "overstaying_job_ids", "resident_job_ids", "gpu_model", "gpu_access", "launch_fault", "power_state", "power_waits_for", "boot_due_s", "boots", "failed_boots", "boot_took_ns", "lease_ends_at_s", "power_reason", "up_expected_s", "awaited_by_job_ids")
     NODE_ID_FIELD_NUMBER: _ClassVar[int]
     ADDRESS_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
@@ -840,6 +840,9 @@ class Node(_message.Message):
     FAILED_BOOTS_FIELD_NUMBER: _ClassVar[int]
     BOOT_TOOK_NS_FIELD_NUMBER: _ClassVar[int]
     LEASE_ENDS_AT_S_FIELD_NUMBER: _ClassVar[int]
+    POWER_REASON_FIELD_NUMBER: _ClassVar[int]
+    UP_EXPECTED_S_FIELD_NUMBER: _ClassVar[int]
+    AWAITED_BY_JOB_IDS_FIELD_NUMBER: _ClassVar[int]
     node_id: str
     address: str
     state: NodeState
@@ -886,7 +889,10 @@ class Node(_message.Message):
     failed_boots: int
     boot_took_ns: int
     lease_ends_at_s: float
-    def __init__(self, node_id: _Optional[str] = ..., address: _Optional[str] = ..., state: _Optional[_Union[NodeState, str]] = ..., message: _Optional[str] = ..., cpus: _Optional[str] = ..., free_cpus: _Optional[str] = ..., zones: _Optional[_Iterable[_Union[NodeZone, _Mapping]]] = ..., base_power_uw: _Optional[int] = ..., committed_uw: _Optional[int] = ..., measured_uw: _Optional[int] = ..., emulated: bool = ..., job_ids: _Optional[_Iterable[str]] = ..., mask_mechanism: _Optional[str] = ..., throttle_mechanism: _Optional[str] = ..., drift_count: _Optional[int] = ..., model: _Optional[_Union[_node_agent_pb2.FrequencyPowerModel, _Mapping]] = ..., residual: _Optional[_Iterable[_Union[Residual, _Mapping]]] = ..., sockets: _Optional[int] = ..., numa_nodes: _Optional[int] = ..., smt: _Optional[int] = ..., isolated_cpus: _Optional[str] = ..., offline_cpus: _Optional[str] = ..., power_source: _Optional[str] = ..., duty: _Optional[_Union[NodeDuty, str]] = ..., duty_reason: _Optional[str] = ..., waits_for: _Optional[str] = ..., outside_uw: _Optional[int] = ..., memory_bytes: _Optional[int] = ..., free_memory_bytes: _Optional[int] = ..., gpus: _Optional[_Iterable[str]] = ..., free_gpus: _Optional[_Iterable[str]] = ..., features: _Optional[_Iterable[str]] = ..., memory_mechanism: _Optional[str] = ..., reservations: _Optional[_Iterable[str]] = ..., overstaying_job_ids: _Optional[_Iterable[str]] = ..., resident_job_ids: _Optional[_Iterable[str]] = ..., gpu_model: _Optional[str] = ..., gpu_access: _Optional[str] = ..., launch_fault: _Optional[str] = ..., power_state: _Optional[_Union[NodePowerState, str]] = ..., power_waits_for: _Optional[str] = ..., boot_due_s: _Optional[float] = ..., boots: _Optional[int] = ..., failed_boots: _Optional[int] = ..., boot_took_ns: _Optional[int] = ..., lease_ends_at_s: _Optional[float] = ...) -> None: ...
+    power_reason: str
+    up_expected_s: float
+    awaited_by_job_ids: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, node_id: _Optional[str] = ..., address: _Optional[str] = ..., state: _Optional[_Union[NodeState, str]] = ..., message: _Optional[str] = ..., cpus: _Optional[str] = ..., free_cpus: _Optional[str] = ..., zones: _Optional[_Iterable[_Union[NodeZone, _Mapping]]] = ..., base_power_uw: _Optional[int] = ..., committed_uw: _Optional[int] = ..., measured_uw: _Optional[int] = ..., emulated: bool = ..., job_ids: _Optional[_Iterable[str]] = ..., mask_mechanism: _Optional[str] = ..., throttle_mechanism: _Optional[str] = ..., drift_count: _Optional[int] = ..., model: _Optional[_Union[_node_agent_pb2.FrequencyPowerModel, _Mapping]] = ..., residual: _Optional[_Iterable[_Union[Residual, _Mapping]]] = ..., sockets: _Optional[int] = ..., numa_nodes: _Optional[int] = ..., smt: _Optional[int] = ..., isolated_cpus: _Optional[str] = ..., offline_cpus: _Optional[str] = ..., power_source: _Optional[str] = ..., duty: _Optional[_Union[NodeDuty, str]] = ..., duty_reason: _Optional[str] = ..., waits_for: _Optional[str] = ..., outside_uw: _Optional[int] = ..., memory_bytes: _Optional[int] = ..., free_memory_bytes: _Optional[int] = ..., gpus: _Optional[_Iterable[str]] = ..., free_gpus: _Optional[_Iterable[str]] = ..., features: _Optional[_Iterable[str]] = ..., memory_mechanism: _Optional[str] = ..., reservations: _Optional[_Iterable[str]] = ..., overstaying_job_ids: _Optional[_Iterable[str]] = ..., resident_job_ids: _Optional[_Iterable[str]] = ..., gpu_model: _Optional[str] = ..., gpu_access: _Optional[str] = ..., launch_fault: _Optional[str] = ..., power_state: _Optional[_Union[NodePowerState, str]] = ..., power_waits_for: _Optional[str] = ..., boot_due_s: _Optional[float] = ..., boots: _Optional[int] = ..., failed_boots: _Optional[int] = ..., boot_took_ns: _Optional[int] = ..., lease_ends_at_s: _Optional[float] = ..., power_reason: _Optional[str] = ..., up_expected_s: _Optional[float] = ..., awaited_by_job_ids: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class ListNodesResponse(_message.Message):
     __slots__ = ("nodes",)
@@ -901,7 +907,7 @@ class GetPowerRequest(_message.Message):
     def __init__(self, all_announced: bool = ...) -> None: ...
 
 class Power(_message.Message):
-    __slots__ = ("budget_uw", "committed_uw", "measured_uw", "committed_uw_peak", "measured_uw_peak", "floor_uw", "pending_budget_uw", "pending_deadline_s", "energy_uj", "policy", "outside_uw", "outside_accepted_uw", "over_uw", "over_reason", "outside_node_ids", "unheard_node_ids", "levelled_jobs", "dram_beyond_uw", "gpu_beyond_uw", "gpus", "gpus_owned", "gpus_uw", "emulated_nodes", "known_nodes", "announced", "announced_later", "configured_budget_uw", "planner", "due_jobs", "late_jobs", "due_so_far_eur", "due_to_come_eur", "planning_settings", "emergency")
+    __slots__ = ("budget_uw", "committed_uw", "measured_uw", "committed_uw_peak", "measured_uw_peak", "floor_uw", "pending_budget_uw", "pending_deadline_s", "energy_uj", "policy", "outside_uw", "outside_accepted_uw", "over_uw", "over_reason", "outside_node_ids", "unheard_node_ids", "levelled_jobs", "dram_beyond_uw", "gpu_beyond_uw", "gpus", "gpus_owned", "gpus_uw", "emulated_nodes", "known_nodes", "announced", "announced_later", "configured_budget_uw", "planner", "due_jobs", "late_jobs", "due_so_far_eur", "due_to_come_eur", "planning_settings", "emergency", "asleep_nodes", "booting_nodes", "kept_awake_nodes", "decides_sleep")
     class PlanningSettingsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -943,6 +949,10 @@ class Power(_message.Message):
     DUE_TO_COME_EUR_FIELD_NUMBER: _ClassVar[int]
     PLANNING_SETTINGS_FIELD_NUMBER: _ClassVar[int]
     EMERGENCY_FIELD_NUMBER: _ClassVar[int]
+    ASLEEP_NODES_FIELD_NUMBER: _ClassVar[int]
+    BOOTING_NODES_FIELD_NUMBER: _ClassVar[int]
+    KEPT_AWAKE_NODES_FIELD_NUMBER: _ClassVar[int]
+    DECIDES_SLEEP_FIELD_NUMBER: _ClassVar[int]
     budget_uw: int
     committed_uw: int
     measured_uw: int
@@ -977,7 +987,11 @@ class Power(_message.Message):
     due_to_come_eur: float
     planning_settings: _containers.ScalarMap[str, str]
     emergency: Emergency
-    def __init__(self, budget_uw: _Optional[int] = ..., committed_uw: _Optional[int] = ..., measured_uw: _Optional[int] = ..., committed_uw_peak: _Optional[int] = ..., measured_uw_peak: _Optional[int] = ..., floor_uw: _Optional[int] = ..., pending_budget_uw: _Optional[int] = ..., pending_deadline_s: _Optional[float] = ..., energy_uj: _Optional[int] = ..., policy: _Optional[str] = ..., outside_uw: _Optional[int] = ..., outside_accepted_uw: _Optional[int] = ..., over_uw: _Optional[int] = ..., over_reason: _Optional[str] = ..., outside_node_ids: _Optional[_Iterable[str]] = ..., unheard_node_ids: _Optional[_Iterable[str]] = ..., levelled_jobs: _Optional[int] = ..., dram_beyond_uw: _Optional[int] = ..., gpu_beyond_uw: _Optional[int] = ..., gpus: _Optional[int] = ..., gpus_owned: _Optional[int] = ..., gpus_uw: _Optional[int] = ..., emulated_nodes: _Optional[int] = ..., known_nodes: _Optional[int] = ..., announced: _Optional[_Iterable[_Union[AnnouncedBudget, _Mapping]]] = ..., announced_later: _Optional[int] = ..., configured_budget_uw: _Optional[int] = ..., planner: _Optional[str] = ..., due_jobs: _Optional[int] = ..., late_jobs: _Optional[int] = ..., due_so_far_eur: _Optional[float] = ..., due_to_come_eur: _Optional[float] = ..., planning_settings: _Optional[_Mapping[str, str]] = ..., emergency: _Optional[_Union[Emergency, _Mapping]] = ...) -> None: ...
+    asleep_nodes: int
+    booting_nodes: int
+    kept_awake_nodes: int
+    decides_sleep: bool
+    def __init__(self, budget_uw: _Optional[int] = ..., committed_uw: _Optional[int] = ..., measured_uw: _Optional[int] = ..., committed_uw_peak: _Optional[int] = ..., measured_uw_peak: _Optional[int] = ..., floor_uw: _Optional[int] = ..., pending_budget_uw: _Optional[int] = ..., pending_deadline_s: _Optional[float] = ..., energy_uj: _Optional[int] = ..., policy: _Optional[str] = ..., outside_uw: _Optional[int] = ..., outside_accepted_uw: _Optional[int] = ..., over_uw: _Optional[int] = ..., over_reason: _Optional[str] = ..., outside_node_ids: _Optional[_Iterable[str]] = ..., unheard_node_ids: _Optional[_Iterable[str]] = ..., levelled_jobs: _Optional[int] = ..., dram_beyond_uw: _Optional[int] = ..., gpu_beyond_uw: _Optional[int] = ..., gpus: _Optional[int] = ..., gpus_owned: _Optional[int] = ..., gpus_uw: _Optional[int] = ..., emulated_nodes: _Optional[int] = ..., known_nodes: _Optional[int] = ..., announced: _Optional[_Iterable[_Union[AnnouncedBudget, _Mapping]]] = ..., announced_later: _Optional[int] = ..., configured_budget_uw: _Optional[int] = ..., planner: _Optional[str] = ..., due_jobs: _Optional[int] = ..., late_jobs: _Optional[int] = ..., due_so_far_eur: _Optional[float] = ..., due_to_come_eur: _Optional[float] = ..., planning_settings: _Optional[_Mapping[str, str]] = ..., emergency: _Optional[_Union[Emergency, _Mapping]] = ..., asleep_nodes: _Optional[int] = ..., booting_nodes: _Optional[int] = ..., kept_awake_nodes: _Optional[int] = ..., decides_sleep: bool = ...) -> None: ...
 
 class Emergency(_message.Message):
     __slots__ = ("limit_uw", "since_s", "short_uw", "suspended_jobs", "over_uw")
@@ -1112,6 +1126,30 @@ class WakeNodeResponse(_message.Message):
     NODE_FIELD_NUMBER: _ClassVar[int]
     node: Node
     def __init__(self, node: _Optional[_Union[Node, _Mapping]] = ...) -> None: ...
+
+class DecideNodeSleepRequest(_message.Message):
+    __slots__ = ("node_id",)
+    NODE_ID_FIELD_NUMBER: _ClassVar[int]
+    node_id: str
+    def __init__(self, node_id: _Optional[str] = ...) -> None: ...
+
+class DecideNodeSleepResponse(_message.Message):
+    __slots__ = ("node",)
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    node: Node
+    def __init__(self, node: _Optional[_Union[Node, _Mapping]] = ...) -> None: ...
+
+class KeepNodesAwakeRequest(_message.Message):
+    __slots__ = ("nodes",)
+    NODES_FIELD_NUMBER: _ClassVar[int]
+    nodes: int
+    def __init__(self, nodes: _Optional[int] = ...) -> None: ...
+
+class KeepNodesAwakeResponse(_message.Message):
+    __slots__ = ("nodes",)
+    NODES_FIELD_NUMBER: _ClassVar[int]
+    nodes: int
+    def __init__(self, nodes: _Optional[int] = ...) -> None: ...
 
 class ForgetNodeRequest(_message.Message):
     __slots__ = ("node_id", "reason", "word")

@@ -134,6 +134,16 @@ class CoordinatorStub(object):
                 request_serializer=wattfold_dot_v1_dot_coordinator__pb2.WakeNodeRequest.SerializeToString,
                 response_deserializer=wattfold_dot_v1_dot_coordinator__pb2.WakeNodeResponse.FromString,
                 _registered_method=True)
+        self.DecideNodeSleep = channel.unary_unary(
+                '/wattfold.v1.Coordinator/DecideNodeSleep',
+                request_serializer=wattfold_dot_v1_dot_coordinator__pb2.DecideNodeSleepRequest.SerializeToString,
+                response_deserializer=wattfold_dot_v1_dot_coordinator__pb2.DecideNodeSleepResponse.FromString,
+                _registered_method=True)
+        self.KeepNodesAwake = channel.unary_unary(
+                '/wattfold.v1.Coordinator/KeepNodesAwake',
+                request_serializer=wattfold_dot_v1_dot_coordinator__pb2.KeepNodesAwakeRequest.SerializeToString,
+                response_deserializer=wattfold_dot_v1_dot_coordinator__pb2.KeepNodesAwakeResponse.FromString,
+                _registered_method=True)
         self.ForgetNode = channel.unary_unary(
                 '/wattfold.v1.Coordinator/ForgetNode',
                 request_serializer=wattfold_dot_v1_dot_coordinator__pb2.ForgetNodeRequest.SerializeToString,
@@ -372,6 +382,20 @@ class CoordinatorServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def DecideNodeSleep(self, request, context):
+        """Lets plans decide again whether a node sleeps, after an order to sleep or to wake. For operators.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def KeepNodesAwake(self, request, context):
+        """Keeps a number of nodes without jobs awake. For operators.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def ForgetNode(self, request, context):
         """Missing associated documentation comment in .proto file."""
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -606,6 +630,16 @@ def add_CoordinatorServicer_to_server(servicer, server):
                     servicer.WakeNode,
                     request_deserializer=wattfold_dot_v1_dot_coordinator__pb2.WakeNodeRequest.FromString,
                     response_serializer=wattfold_dot_v1_dot_coordinator__pb2.WakeNodeResponse.SerializeToString,
+            ),
+            'DecideNodeSleep': grpc.unary_unary_rpc_method_handler(
+                    servicer.DecideNodeSleep,
+                    request_deserializer=wattfold_dot_v1_dot_coordinator__pb2.DecideNodeSleepRequest.FromString,
+                    response_serializer=wattfold_dot_v1_dot_coordinator__pb2.DecideNodeSleepResponse.SerializeToString,
+            ),
+            'KeepNodesAwake': grpc.unary_unary_rpc_method_handler(
+                    servicer.KeepNodesAwake,
+                    request_deserializer=wattfold_dot_v1_dot_coordinator__pb2.KeepNodesAwakeRequest.FromString,
+                    response_serializer=wattfold_dot_v1_dot_coordinator__pb2.KeepNodesAwakeResponse.SerializeToString,
             ),
             'ForgetNode': grpc.unary_unary_rpc_method_handler(
                     servicer.ForgetNode,
@@ -1248,6 +1282,60 @@ class Coordinator(object):
             '/wattfold.v1.Coordinator/WakeNode',
             wattfold_dot_v1_dot_coordinator__pb2.WakeNodeRequest.SerializeToString,
             wattfold_dot_v1_dot_coordinator__pb2.WakeNodeResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DecideNodeSleep(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/wattfold.v1.Coordinator/DecideNodeSleep',
+            wattfold_dot_v1_dot_coordinator__pb2.DecideNodeSleepRequest.SerializeToString,
+            wattfold_dot_v1_dot_coordinator__pb2.DecideNodeSleepResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def KeepNodesAwake(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/wattfold.v1.Coordinator/KeepNodesAwake',
+            wattfold_dot_v1_dot_coordinator__pb2.KeepNodesAwakeRequest.SerializeToString,
+            wattfold_dot_v1_dot_coordinator__pb2.KeepNodesAwakeResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -6,6 +6,7 @@ from wattfold.coordinator.adapters.copies import job_messages
 from wattfold.coordinator.adapters.copies.map_views import statements as map_statements
 from wattfold.coordinator.adapters.copies.node_views import (
     attempt_statements,
+    boot_statements,
     condition_statements,
     outside_statements,
     start_statements,
@@ -59,6 +60,7 @@ def explanation(
         if job.state is JobState.PENDING and closed:
             reply.lines.append(f"{closed[:1].upper()}{closed[1:]}.")
         reply.lines.extend(start_statements(job, now_ns))
+        reply.lines.extend(boot_statements(state, job, now_ns))
         ahead = LookAhead(state, seen, setting, now_ns)
         reply.lines.extend(ahead.statements(job))
         ahead.add(message, job)

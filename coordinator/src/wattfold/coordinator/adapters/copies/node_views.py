@@ -9,7 +9,7 @@ from wattfold.coordinator.core.model.job import Job, JobState
 from wattfold.coordinator.core.model.node import Duty, Node, NodeSpec
 from wattfold.coordinator.core.model.node_power import PowerState
 from wattfold.coordinator.core.rules.jobs.requeue import attempts_left
-from wattfold.coordinator.core.rules.nodes import leave, sleep
+from wattfold.coordinator.core.rules.nodes import decided_sleep, leave, sleep
 from wattfold.coordinator.core.rules.nodes.reservation_events import without_right
 from wattfold.coordinator.core.rules.power.excess import excess_cause
 from wattfold.coordinator.core.rules.power.unaccounted_power import draw_uw, unaccounted_power
@@ -35,8 +35,12 @@ def add_power_state(message: pb.Node, state: State, node: Node) -> None:
     message.boots, message.failed_boots = node.boots, node.failed_boots
     message.boot_took_ns = node.boot_took_ns
     message.power_waits_for = sleep.obstacle(state, node)
+    message.power_reason = decided_sleep.reason(state, node)
+    message.awaited_by_job_ids.extend(decided_sleep.awaited_by(state, node))
     if node.power is PowerState.BOOTING:
         message.boot_due_s = state.origin_s + sleep.boot_ends_ns(state, node) / 1e9
+        up_ns = decided_sleep.up_from_ns(state, node, node.power_since_ns)
+        message.up_expected_s = state.origin_s + up_ns / 1e9
 
 
 def add_duty(message: pb.Node, state: State, node: Node) -> None:
@@ -98,6 +102,17 @@ def closed_statement(state: State) -> str:
         return ""
     others = f" (and {len(closed) - 1} more)" if closed[1:] else ""
     return f"node {closed[0].node_id}{others} cannot start jobs: {closed[0].fault}"
+
+
+def boot_statements(state: State, job: Job, now_ns: int) -> list[str]:
+    """Explain when the nodes of a job that starts on sleeping nodes are expected to be up."""
+    if not decided_sleep.waits_for_boot(state, job):
+        return []
+    left = span_text((decided_sleep.awake_from_ns(state, job, now_ns) - now_ns) / 1e9)
+    return [
+        f"Its nodes are expected to be up in {left}. It keeps them and its power until then; "
+        "if a boot fails, the next plan gives it other nodes."
+    ]
 
 
 def start_statements(job: Job, now_ns: int) -> list[str]:
@@ -180,6 +195,10 @@ def starting_reason(state: State, job: Job) -> str:
         and not other.ranks[share.node_id].occupied.isdisjoint(share.cpus)
     }
     where = f"starts on {_some([share.node_id for share in shares])}"
+    if decided_sleep.waits_for_boot(state, job):
+        nodes = [state.nodes[share.node_id] for share in shares]
+        coming = [f"{node.node_id} ({node.power.value})" for node in nodes if not node.takes_jobs]
+        return f"{where} when these nodes are up: {_some(coming)}"
     if not owners:
         return where
     return f"{where} when cores of {_some(list(owners))} are released"

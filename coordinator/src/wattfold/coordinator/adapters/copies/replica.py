@@ -125,6 +125,9 @@ class Replica:
         if known is None:
             state.index.add_node(node)
         state.nodes[node.node_id] = node
+        # The index holds the object of the last update.
+        state.index.switching.pop(node.node_id, None)
+        state.index.note_power(node)
         if node.admitted:
             state.index.unadmitted.pop(node.node_id, None)
         else:

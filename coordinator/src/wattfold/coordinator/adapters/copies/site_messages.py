@@ -19,6 +19,7 @@ from wattfold.coordinator.adapters.learning.observations import NodeSample, Obse
 from wattfold.coordinator.adapters.requests.budgets import ANNOUNCED_SHOWN, announced_messages
 from wattfold.coordinator.core.model.emergency import Emergency
 from wattfold.coordinator.core.model.node import Node, NodeState
+from wattfold.coordinator.core.model.node_power import PowerState
 from wattfold.coordinator.core.state.state import State
 from wattfold.v1 import coordinator_pb2 as pb
 from wattfold.v1.node_agent_pb2 import FrequencyPowerModel
@@ -137,6 +138,13 @@ def power_message(
     )
     known = [node.spec for node in state.nodes.values() if node.spec is not None]
     message.known_nodes = len(known)
+    message.asleep_nodes = sum(node.power is PowerState.ASLEEP for node in state.nodes.values())
+    changing = state.index.switching.values()
+    message.booting_nodes = sum(
+        node.power in (PowerState.CALLED, PowerState.BOOTING) for node in changing
+    )
+    message.kept_awake_nodes = state.keep_awake
+    message.decides_sleep = state.settings.sleep.decides
     message.emulated_nodes = sum(spec.emulated for spec in known)
     if state.emergency is not None:
         message.emergency.CopyFrom(emergency_message(state, state.emergency, clock))

@@ -81,6 +81,8 @@ _ORDERS = {
     "LeaveNode": "releasing a node",
     "SleepNode": "suspending a node",
     "WakeNode": "starting a node",
+    "DecideNodeSleep": "letting plans decide whether a node sleeps",
+    "KeepNodesAwake": "keeping nodes awake",
     "ForgetNode": "removing a node from the ledger",
     "Reserve": "reserving nodes",
     "CancelReservation": "cancelling a reservation",

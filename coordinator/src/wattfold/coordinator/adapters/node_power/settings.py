@@ -22,6 +22,10 @@ SETTINGS = {
     "boot_s": Setting(kind=float, low=1, high=86_400, unit="s"),
     "suspend_s": Setting(kind=float, low=1, high=86_400, unit="s"),
     "boots_max": Setting(kind=int, low=1, high=10_000),
+    "decide": Setting(kind=bool),
+    "awake_min_s": Setting(kind=float, low=0, high=86_400, unit="s"),
+    "boots_a_day": Setting(kind=int, low=0, high=1000),
+    "boots_w_per_s": Setting(kind=float, low=0, high=1e6, unit="W"),
 }
 _UNPRIVILEGED = "nobody"
 
@@ -70,6 +74,12 @@ def power_from(source: Source, checked: dict[str, Any]) -> PowerSettings:
             if "suspend_s" in checked
             else default.suspend_ns,
             boots_max=checked.get("boots_max", default.boots_max),
+            decides=bool(checked.get("suspend")) and checked.get("decide", False),
+            awake_min_ns=ns_from_s(checked["awake_min_s"])
+            if "awake_min_s" in checked
+            else default.awake_min_ns,
+            boots_a_day=checked.get("boots_a_day", 0),
+            ramp_uw=uw_from_w(checked.get("boots_w_per_s", 0.0)),
         ),
     )
 

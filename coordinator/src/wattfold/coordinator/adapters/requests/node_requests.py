@@ -97,6 +97,31 @@ class NodeRequests(coordinator_pb2_grpc.CoordinatorServicer):
         node = await self._order(request.node_id, NodeOrder.WAKE, "", context)
         return pb.WakeNodeResponse(node=self._node_message(node))
 
+    async def DecideNodeSleep(
+        self, request: pb.DecideNodeSleepRequest, context: Any
+    ) -> pb.DecideNodeSleepResponse:
+        """Let plans decide again whether a node sleeps."""
+        await self._check_decides(context)
+        node = await self._order(request.node_id, NodeOrder.DECIDE, "", context)
+        return pb.DecideNodeSleepResponse(node=self._node_message(node))
+
+    async def KeepNodesAwake(
+        self, request: pb.KeepNodesAwakeRequest, context: Any
+    ) -> pb.KeepNodesAwakeResponse:
+        """Keep a number of nodes without jobs awake."""
+        await self._check_decides(context)
+        await self._request(ev.SpareNodesKept(nodes=request.nodes), context)
+        return pb.KeepNodesAwakeResponse(nodes=self._state.keep_awake)
+
+    async def _check_decides(self, context: Any) -> None:
+        await self._check_switchable(context)
+        if not self._state.settings.sleep.decides:
+            await _refuse(
+                context,
+                "plans do not decide which nodes sleep; set decide = true in the table [power] of "
+                "the configuration of the coordinator",
+            )
+
     async def _check_switchable(self, context: Any) -> None:
         if not self.switches_power:
             await _refuse(

@@ -195,7 +195,7 @@ def fall_asleep(session: Session, node_id: str, wait: bool, timeout_ns: int | No
     """Suspend a node with the program of the site.
 
     The node gets no new jobs, and falls asleep when its jobs have ended. It is charged as before
-    until it is seen asleep.
+    until it is seen asleep. It stays asleep until `wattfold node wake` or `wattfold node auto`.
     """
     with session.connect() as client:
         found = client.sleep_node(node_id)
@@ -212,12 +212,44 @@ def wake(session: Session, node_id: str, wait: bool, timeout_ns: int | None) -> 
     """Start a sleeping node with the program of the site.
 
     The power of the boot is reserved first. The node waits for it if the budget has no room.
+    It stays awake until `wattfold node sleep` or `wattfold node auto`.
     """
     with session.connect() as client:
         found = client.wake_node(node_id)
         if wait:
             found = _wait_for_power(client, node_id, pb.NODE_POWER_STATE_AWAKE, timeout_ns)
     _show_power(session, found)
+
+
+@node.command()
+@_name
+@session_command
+def auto(session: Session, node_id: str) -> None:
+    """Let plans decide again whether a node sleeps.
+
+    The order cancels the effect of `wattfold node sleep` and `wattfold node wake`.
+    """
+    with session.connect() as client:
+        found = client.decide_node_sleep(node_id)
+    _show_power(session, found)
+
+
+@node.command("keep-awake")
+@click.argument("nodes", metavar="N", type=click.IntRange(0, 1_000_000))
+@session_command
+def keep_awake(session: Session, nodes: int) -> None:
+    """Keep N nodes without jobs awake, even if no job is expected; 0 = plans decide alone."""
+    with session.connect() as client:
+        answer = client.keep_nodes_awake(nodes)
+    if session.json:
+        session.print_json(as_dict(answer))
+        return
+    kept = answer.nodes
+    sys.stdout.write(
+        f"{kept} node{'s' * (kept != 1)} without jobs stay{'s' * (kept == 1)} awake\n"
+        if kept
+        else "plans decide which nodes stay awake\n"
+    )
 
 
 def _wait_for_power(

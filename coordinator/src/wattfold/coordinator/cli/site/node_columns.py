@@ -19,7 +19,7 @@ def _w(power_uw: int) -> float | None:
 def _reason(node: pb.Node) -> str:
     """Return why a node is not in service, or cannot start jobs."""
     texts = (node.message, node.launch_fault, node.duty_reason, node.waits_for)
-    return "; ".join(filter(None, texts))
+    return "; ".join(filter(None, (*texts, *f.power_notes(node))))
 
 
 FIELDS: Fields[pb.Node] = {

@@ -127,6 +127,8 @@ def _power_sheet(answer: pb.Power) -> FieldTable:
 
         fields.insert(1, ("emergency", emergency_text(answer.emergency)))
     fields += announced_fields(answer)
+    if answer.decides_sleep or answer.asleep_nodes or answer.booting_nodes:
+        fields.append(("sleep", _sleep(answer)))
     if answer.due_jobs:
         fields.append(("due dates", _due(answer)))
     if answer.gpus:
@@ -135,6 +137,14 @@ def _power_sheet(answer: pb.Power) -> FieldTable:
     if answer.levelled_jobs:
         fields.append(("DRAM and GPU caps", _levels(answer)))
     return field_table(fields + outside_fields(answer))
+
+
+def _sleep(answer: pb.Power) -> str:
+    """Return how many nodes sleep and boot, and who decides that."""
+    text = f"{answer.asleep_nodes} of {answer.known_nodes} nodes asleep"
+    text += f", {answer.booting_nodes} boot" if answer.booting_nodes else ""
+    kept = f"; {answer.kept_awake_nodes} without jobs stay awake" if answer.kept_awake_nodes else ""
+    return f"{text}; {'plans' if answer.decides_sleep else 'operators'} decide{kept}"
 
 
 def announced_fields(answer: pb.Power) -> list[tuple[str, Cell]]:

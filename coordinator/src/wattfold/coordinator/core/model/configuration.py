@@ -36,3 +36,13 @@ class QueuesConfigured:
     """The configuration defines these queues and no others."""
 
     queues: tuple[Queue, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CalendarStepped:
+    """The calendar of the coordinator was set forward (above 0) or back by ``by_ns``.
+
+    Announced budgets, reservations, due dates and begin times keep their times of the calendar.
+    """
+
+    by_ns: int

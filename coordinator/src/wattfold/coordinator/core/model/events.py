@@ -11,6 +11,7 @@ from wattfold.contract.ids import Epoch, JobId, NodeId
 from wattfold.coordinator.core.model.announced import BudgetAnnounced as BudgetAnnounced
 from wattfold.coordinator.core.model.announced import BudgetCancelled as BudgetCancelled
 from wattfold.coordinator.core.model.announced import BudgetsScheduled as BudgetsScheduled
+from wattfold.coordinator.core.model.configuration import CalendarStepped as CalendarStepped
 from wattfold.coordinator.core.model.configuration import (
     NodeRegistered,
     NodeRetired,
@@ -26,6 +27,8 @@ from wattfold.coordinator.core.model.jobs.modification import JobModified as Job
 from wattfold.coordinator.core.model.jobs.speeds import SeenSpeed
 from wattfold.coordinator.core.model.node_order import NodeOrder as NodeOrder
 from wattfold.coordinator.core.model.node_order import NodeOrdered as NodeOrdered
+from wattfold.coordinator.core.model.node_order import SpareNodesKept as SpareNodesKept
+from wattfold.coordinator.core.model.node_power import NO_CHANGE, PowerPlan
 from wattfold.coordinator.core.model.plan import Plan, PlanningRound, Preemption, Refusal, Waiting
 from wattfold.coordinator.core.model.reports import (
     CapsAnswered,
@@ -74,16 +77,6 @@ class CoordinatorStarted:
     """Nodes of which a report was set aside since the last checkpoint."""
     instance: str = ""
     """Random identity of this start. Agents use it to identify their coordinator."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CalendarStepped:
-    """The calendar of the coordinator was set forward (above 0) or back by ``by_ns``.
-
-    Announced budgets, reservations, due dates and begin times keep their times of the calendar.
-    """
-
-    by_ns: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -315,6 +308,7 @@ class PlanAccepted:
     waiting: tuple[Waiting, ...] = ()
     revisit_ns: int = 0
     preemptions: tuple[Preemption, ...] = ()
+    power: PowerPlan = NO_CHANGE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -347,6 +341,7 @@ Event = (
     | ReservationMade
     | ReservationCancelled
     | NodeOrdered
+    | SpareNodesKept
     | LeaveAnswered
     | LeaveFailed
     | JobSubmitted

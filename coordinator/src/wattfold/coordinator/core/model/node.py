@@ -10,7 +10,7 @@ from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import JobId, NodeId, ZoneName
 from wattfold.contract.topology import Topology
 from wattfold.coordinator.core.model.amounts import Amounts
-from wattfold.coordinator.core.model.node_power import PowerState
+from wattfold.coordinator.core.model.node_power import PowerOrder, PowerState
 
 
 class ZoneKind(enum.Enum):
@@ -258,6 +258,13 @@ class Node:
     failed_boots: int = 0
     boot_took_ns: int = 0
     """Time of its last boot, until its agent reported; 0 = not known."""
+    boot_failed: bool = False
+    """Whether its last boot failed. Plans do not use it until an operator orders it to wake."""
+    booted_ns: tuple[int, ...] = ()
+    """Begins of its last boots, as many as are limited in a day."""
+    awake_since_ns: int = 0
+    """End of its last boot."""
+    power_order: PowerOrder = PowerOrder.NONE
 
     @property
     def all_features(self) -> tuple[str, ...]:

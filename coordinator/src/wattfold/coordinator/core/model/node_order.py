@@ -18,6 +18,8 @@ class NodeOrder(enum.Enum):
     FORGET_OUTSIDE = "forget-outside"
     SLEEP = "sleep"
     WAKE = "wake"
+    DECIDE = "decide"
+    """Plans decide again whether it sleeps."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,3 +29,10 @@ class NodeOrdered:
     node_id: NodeId
     order: NodeOrder
     reason: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpareNodesKept:
+    """An operator keeps this number of nodes without a job awake; 0 = plans decide alone."""
+
+    nodes: int

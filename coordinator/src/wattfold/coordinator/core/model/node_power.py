@@ -5,6 +5,8 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 
+from wattfold.contract.ids import NodeId
+
 
 class PowerState(enum.Enum):
     """Whether a node has power. Orders wait in TIRED and CALLED until they can be carried out."""
@@ -21,6 +23,30 @@ class PowerState(enum.Enum):
     """Its start was ordered. It is charged with the most that a boot draws until it reports."""
 
 
+class PowerOrder(enum.Enum):
+    """The standing order of an operator about the power of a node; plans do not override it."""
+
+    NONE = "none"
+    SLEEP = "sleep"
+    """The node stays asleep."""
+    WAKE = "wake"
+    """The node stays awake."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PowerPlan:
+    """Which nodes a plan puts to sleep and wakes, and the nodes that have to be awake soon.
+
+    ``needed`` are nodes of planned starts and reservations that are near. They do not fall asleep.
+    """
+
+    sleeps: tuple[NodeId, ...] = ()
+    wakes: tuple[NodeId, ...] = ()
+    needed: tuple[NodeId, ...] = ()
+
+
+NO_CHANGE = PowerPlan()
+
 SWITCHING = frozenset(PowerState) - {PowerState.AWAKE, PowerState.ASLEEP}
 """States with a step to come."""
 SLEEPING = frozenset({PowerState.ASLEEP, PowerState.CALLED})
@@ -34,6 +60,11 @@ class SleepSettings:
     time without caps included. ``boot_ns`` is the time after which a boot has failed, and
     ``suspend_ns`` the time after which a suspension is ordered again. At most ``boots_max`` nodes
     boot at once.
+
+    With ``decides``, each plan also decides which nodes sleep. A node stays awake for
+    ``awake_min_ns`` after a boot, unless its power is needed. A node with ``boots_a_day`` boots in
+    24 hours does not fall asleep (0 = no limit). Boots raise the charge by at most ``ramp_uw`` per
+    second (0 = no limit).
     """
 
     asleep_uw: int = 0
@@ -41,6 +72,10 @@ class SleepSettings:
     boot_ns: int = 600_000_000_000
     suspend_ns: int = 300_000_000_000
     boots_max: int = 4
+    decides: bool = False
+    awake_min_ns: int = 300_000_000_000
+    boots_a_day: int = 0
+    ramp_uw: int = 0
 
     @property
     def possible(self) -> bool:

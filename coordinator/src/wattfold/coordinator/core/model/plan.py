@@ -11,6 +11,7 @@ from wattfold.coordinator.core.model.job import Assignment, JobSpec, Share
 from wattfold.coordinator.core.model.jobs.place import Place
 from wattfold.coordinator.core.model.jobs.promise import Promise
 from wattfold.coordinator.core.model.node import NodeSpec
+from wattfold.coordinator.core.model.node_power import NO_CHANGE, PowerPlan
 from wattfold.coordinator.core.model.queue import NO_WAITS, Queue, Waits
 from wattfold.coordinator.core.model.reservation import Reservation
 from wattfold.coordinator.models.pass_model import PassProfile
@@ -197,6 +198,7 @@ class Plan:
     solver: str = ""
     outcome: str = ""
     preemptions: tuple[Preemption, ...] = ()
+    power: PowerPlan = NO_CHANGE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,7 +23,7 @@ from wattfold.coordinator.core.power.charge import node_fixed_uw
 from wattfold.coordinator.core.rules.jobs import preemption, run_time_predictions
 from wattfold.coordinator.core.rules.jobs.restart_target import firm, immovable, kept_uw
 from wattfold.coordinator.core.rules.jobs.training_events import training_of
-from wattfold.coordinator.core.rules.nodes import sleep
+from wattfold.coordinator.core.rules.nodes import decided_sleep, sleep
 from wattfold.coordinator.core.rules.nodes.leave import jobs_there, reserve_uw
 from wattfold.coordinator.core.rules.power import budget_events
 from wattfold.coordinator.core.rules.power.unaccounted_power import counted_uw
@@ -53,7 +53,7 @@ def job_views(state: State, jobs: Iterable[Job], now_ns: int) -> list[JobView]:
 
 def without_jobs(state: State, now_ns: int) -> Snapshot:
     """Return `snapshot` without jobs. Its cost does not depend on waiting jobs."""
-    views, reserved_uw = _nodes(state)
+    views, reserved_uw = _nodes(state, now_ns)
     away, away_uw = _away(state)
     leaving_uw = away_held_uw = 0
     specs = {view.spec.node_id: view.spec for view in views}
@@ -84,14 +84,24 @@ def without_jobs(state: State, now_ns: int) -> Snapshot:
     )
 
 
-def _nodes(state: State) -> tuple[list[NodeView], int]:
+def _nodes(state: State, now_ns: int) -> tuple[list[NodeView], int]:
     views: list[NodeView] = []
+    late: list[NodeView] = []
     reserved_uw = outside_uw = 0
+    kept = decided_sleep.kept_awake(state, now_ns)
     for node in state.nodes.values():
-        if node.spec is not None and _planned(state, node):
+        coming = decided_sleep.comes(state, node)
+        if node.spec is not None and (coming or _planned(state, node)):
             there = state.on_node(node.node_id)
             leaving = _leaving(node, there) if there else ()
-            views.append(_node_view(state, node, node.spec, _blocked(node, there), leaving))
+            blocked = _blocked(node, there, opens=coming)
+            view = _node_view(state, node, node.spec, blocked, leaving)
+            seen = decided_sleep.shown(state, node, node.spec, () if coming else kept)
+            if seen is not node.spec:
+                view = replace(view, spec=seen, fixed_uw=state.settings.sleep.asleep_uw)
+            if coming:
+                reserved_uw += decided_sleep.coming_reserve_uw(state, node, view)
+            (late if coming else views).append(view)
         elif node.node_id in state.ledger.accounts:
             reserved_uw += _charge_uw(state, node)
         elif node.awaits_room and node.spec is not None:
@@ -100,7 +110,8 @@ def _nodes(state: State) -> tuple[list[NodeView], int]:
             reserved_uw += fixed
         else:
             outside_uw += counted_uw(node)
-    return views, reserved_uw + max(outside_uw - state.accepted_outside_uw, 0)
+    # Jobs get nodes in this order: nodes that are awake come first.
+    return views + late, reserved_uw + max(outside_uw - state.accepted_outside_uw, 0)
 
 
 def _away(state: State) -> tuple[list[NodeView], int]:
@@ -158,11 +169,12 @@ def _planned(state: State, node: Node) -> bool:
     return node.takes_jobs or bool(jobs_there(state, node))
 
 
-def _blocked(node: Node, there: Sequence[Job]) -> CpuSet:
+def _blocked(node: Node, there: Sequence[Job], *, opens: bool = False) -> CpuSet:
     """Return the blocked cores of a node.
 
     They are cores of ending jobs and of processes unknown to the journal. If the node accepts no
-    new jobs, all cores are blocked except those of the jobs that run ``there``.
+    new jobs, all cores are blocked except those of the jobs that run ``there``. It ``opens`` if it
+    will accept jobs after its boot.
     """
     if not there and not node.foreign and node.takes_jobs:
         return _NO_CORES  # The case of most nodes, in every round.
@@ -177,7 +189,7 @@ def _blocked(node: Node, there: Sequence[Job]) -> CpuSet:
             cpus |= job.ranks[node.node_id].occupied
         elif job.target is not None:
             running |= job.target.on(node.node_id)
-    if not node.takes_jobs and node.spec is not None:
+    if not (node.takes_jobs or opens) and node.spec is not None:
         cpus |= node.spec.cpus - running
     return cpus
 
@@ -245,13 +257,16 @@ def _job_view(state: State, job: Job, now_ns: int) -> JobView:
     )
     planned_ns, done = run_time_predictions.planned(state, job, now_ns)
     queue = state.queues.get(job.spec.queue)
+    began_ns = job.started_ns + job.paused_ns - (job.ran_ns if job.started_ns >= 0 else 0)
+    if decided_sleep.waits_for_boot(state, job):
+        began_ns = decided_sleep.awake_from_ns(state, job, now_ns)
     return JobView(
         job_id=job.job_id,
         spec=job.planned_spec,
         submitted_ns=max(job.submitted_ns, job.freed_ns),
         current=None if waits else job.target,
         done=done,
-        started_ns=job.started_ns + job.paused_ns - (job.ran_ns if job.started_ns >= 0 else 0),
+        started_ns=began_ns,
         resized_ns=job.resized_ns,
         profile=state.profile_of(job),
         wanted=job.wanted,

@@ -139,6 +139,12 @@ class State:
     """Announced budgets, ordered by time. Copies of the state get them only when they change."""
     announcements: int = 0
     """Number of announcements so far."""
+    keep_awake: int = 0
+    """Number of nodes without a job that an operator keeps awake."""
+    needed_awake: tuple[NodeId, ...] = ()
+    """Nodes that the last plan needs awake soon."""
+    boots_from_ns: int = 0
+    """Time from which the next boot may begin."""
     emergency: Emergency | None = None
     """The emergency in force."""
     queues: dict[str, Queue] = field(default_factory=dict)

@@ -15,6 +15,7 @@ from google.protobuf.message_factory import GetMessageClass
 
 from wattfold.coordinator.cli.shared.connection.address import entrance
 from wattfold.coordinator.cli.shared.connection.connection_failure import busy, connection_failure
+from wattfold.coordinator.cli.shared.connection.node_power_calls import NodePowerCalls
 from wattfold.coordinator.cli.shared.connection.status_failure import failure_of_status
 from wattfold.coordinator.cli.shared.errors import (
     BadRequestError,
@@ -69,7 +70,7 @@ class _Stub:
         return made
 
 
-class CoordinatorClient:
+class CoordinatorClient(NodePowerCalls):
     """A connection to one coordinator, opened at first use. Close it, or use it in `with`."""
 
     def __init__(
@@ -229,20 +230,6 @@ class CoordinatorClient:
         """Release a node as soon as that is safe; with ``at_once`` now or not at all."""
         request = pb.LeaveNodeRequest(node_id=node_id, reason=reason, at_once=at_once)
         answer: pb.LeaveNodeResponse = self._call(self._stub.LeaveNode, request)
-        return answer.node
-
-    def sleep_node(self, node_id: str) -> pb.Node:
-        """Suspend a node as soon as no job is on it."""
-        answer: pb.SleepNodeResponse = self._call(
-            self._stub.SleepNode, pb.SleepNodeRequest(node_id=node_id)
-        )
-        return answer.node
-
-    def wake_node(self, node_id: str) -> pb.Node:
-        """Start a node as soon as its boot fits under the budget."""
-        answer: pb.WakeNodeResponse = self._call(
-            self._stub.WakeNode, pb.WakeNodeRequest(node_id=node_id)
-        )
         return answer.node
 
     def forget_node(self, node_id: str, reason: str, word: pb.ForgetWord) -> pb.ForgetNodeResponse:

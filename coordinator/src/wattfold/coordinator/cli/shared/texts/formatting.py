@@ -106,6 +106,14 @@ def node_power(node: pb.Node) -> str:
     return enum_word(pb.NodePowerState.Name(node.power_state), "NODE_POWER_STATE_")
 
 
+def power_notes(node: pb.Node) -> list[str]:
+    """Return why a node sleeps or stays awake, what its change waits for, and when it is up."""
+    notes = [text for text in (node.power_reason, node.power_waits_for) if text]
+    if node.up_expected_s:
+        notes.append(f"up about {clock(node.up_expected_s)}")
+    return notes
+
+
 def node_status(node: pb.Node) -> str:
     """Return the state of a node for a column: its duty if an operator has set it."""
     if word := node_power(node):

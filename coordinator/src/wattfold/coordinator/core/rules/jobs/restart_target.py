@@ -12,6 +12,7 @@ from wattfold.coordinator.core.model.job import Assignment, Job, JobState
 from wattfold.coordinator.core.model.jobs.attempt import ATTEMPTS_MAX
 from wattfold.coordinator.core.model.node import Duty, Node, NodeSpec, NodeState
 from wattfold.coordinator.core.power.charge import assigned_on_uw
+from wattfold.coordinator.core.rules.nodes.decided_sleep import waits_for_boot
 from wattfold.coordinator.core.state.state import State
 
 
@@ -38,12 +39,12 @@ def _serves(node: Node) -> bool:
 
 
 def firm(state: State, job: Job) -> bool:
-    """Whether a job outside the queue only waits for its new cores, which it keeps."""
+    """Whether a job outside the queue only waits for its new cores or a boot, and keeps them."""
     if job.state is not JobState.STARTING or job.ranks or job.target is None:
         return False
     last = job.attempts[-1] if job.attempts else None
     follows = last is not None and last.resized and last.number == job.attempt - 1
-    return follows and not lacks(state, job, job.target)
+    return (follows and not lacks(state, job, job.target)) or waits_for_boot(state, job)
 
 
 def immovable(job: Job) -> str:

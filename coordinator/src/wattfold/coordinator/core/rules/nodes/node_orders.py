@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 from wattfold.coordinator.core.model import actions as act
 from wattfold.coordinator.core.model import events as ev
 from wattfold.coordinator.core.model import reports
@@ -15,13 +18,18 @@ from wattfold.coordinator.core.model.node import (
     Node,
     NodeState,
 )
-from wattfold.coordinator.core.model.node_power import PowerState
+from wattfold.coordinator.core.model.node_power import PowerOrder
 from wattfold.coordinator.core.power.charge import node_fixed_uw
 from wattfold.coordinator.core.rules.jobs import found_processes, job_ends, requeue
 from wattfold.coordinator.core.rules.nodes import leave, sleep
 from wattfold.coordinator.core.rules.power import admission, budget_events, cap_events
 from wattfold.coordinator.core.state.state import State
 
+_POWER = {
+    NodeOrder.SLEEP: PowerOrder.SLEEP,
+    NodeOrder.WAKE: PowerOrder.WAKE,
+    NodeOrder.DECIDE: PowerOrder.NONE,
+}
 _FORGET = (NodeOrder.FORGET_UNPOWERED, NodeOrder.FORGET_OUTSIDE)
 
 
@@ -92,9 +100,13 @@ def ordered(state: State, event: ev.NodeOrdered, now_ns: int) -> list[act.Action
         return []
     if announced_conflict(state, node, event.order):
         return []
-    if event.order in (NodeOrder.SLEEP, NodeOrder.WAKE):
-        sleep.ordered(state, node, event.order)
-        if node.power is PowerState.TIRED:
+    if event.order in _POWER:
+        node.power_order = _POWER[event.order]
+        if event.order is not NodeOrder.DECIDE:
+            sleep.ordered(state, node, event.order)
+        node.boot_failed = node.boot_failed and event.order is NodeOrder.SLEEP
+        state.plan_needed = f"node {event.order.value}"
+        if event.order is NodeOrder.SLEEP:
             _put_back(state, node)
         return []
     node.duty_reason = event.reason
@@ -107,6 +119,13 @@ def ordered(state: State, event: ev.NodeOrdered, now_ns: int) -> list[act.Action
     if node.duty not in GIVEN_BACK:
         leave.set_duty(state, node, duty)
         _put_back(state, node)
+    return []
+
+
+def spare_kept(state: State, event: ev.SpareNodesKept, now_ns: int) -> list[act.Action]:
+    """Keep a number of nodes without a job awake."""
+    del now_ns
+    state.keep_awake, state.plan_needed = event.nodes, "nodes kept awake"
     return []
 
 
@@ -204,3 +223,12 @@ def leave_failed(state: State, event: reports.LeaveFailed, now_ns: int) -> list[
         node.lease_next_ns = now_ns
         leave.set_duty(state, node, Duty.LEAVING)
     return []
+
+
+HANDLERS: dict[type, Callable[[State, Any, int], list[act.Action]]] = {
+    ev.NodeOrdered: ordered,
+    ev.SpareNodesKept: spare_kept,
+    reports.LeaveAnswered: leave_answered,
+    reports.LeaveFailed: leave_failed,
+    reports.PowerAnswered: sleep.answered,
+}

@@ -10,6 +10,7 @@ the same result if it is called again.
 
 from __future__ import annotations
 
+from wattfold.contract.units import NS_PER_S
 from wattfold.coordinator.core.model import actions as act
 from wattfold.coordinator.core.model import reports
 from wattfold.coordinator.core.model.events import NodeOrder
@@ -133,7 +134,8 @@ def steps(state: State, now_ns: int, cause: str) -> list[act.Action]:
     out: list[act.Action] = []
     for node in list(state.index.switching.values()):
         _look_at_time(state, node, now_ns)
-        if now_ns < node.power_retry_ns:
+        ramps = node.power is PowerState.CALLED and now_ns < state.boots_from_ns
+        if ramps or now_ns < node.power_retry_ns:
             continue
         if node.power in (PowerState.TIRED, PowerState.CALLED) and not obstacle(state, node):
             _begin(state, node, now_ns)
@@ -161,9 +163,14 @@ def _begin(state: State, node: Node, now_ns: int) -> None:
     if node.power is PowerState.TIRED:
         _set(state, node, PowerState.FALLING)
         return
+    settings = state.settings.sleep
+    if settings.ramp_uw:
+        state.boots_from_ns = now_ns + _needed_uw(state, node) * NS_PER_S // settings.ramp_uw
     darken(state, node, boot_uw(state, node))
     _set(state, node, PowerState.BOOTING)
     node.boots += 1
+    if settings.boots_a_day:
+        node.booted_ns = (*node.booted_ns, now_ns)[-settings.boots_a_day :]
 
 
 def darken(state: State, node: Node, charge_uw: int) -> None:
@@ -182,7 +189,7 @@ def _look_at_time(state: State, node: Node, now_ns: int) -> None:
     """Give up a boot that is late. The node is switched off, and charged until it is off."""
     if node.power is not PowerState.BOOTING or now_ns < boot_ends_ns(state, node):
         return
-    node.failed_boots += 1
+    node.failed_boots, node.boot_failed = node.failed_boots + 1, True
     node.message = f"did not report within {state.settings.sleep.boot_ns / 1e9:.0f} s of its start"
     node.power_request, node.power_retry_ns, node.power_since_ns = "", 0, now_ns
     _set(state, node, PowerState.FALLING)
@@ -251,12 +258,12 @@ def reported(state: State, node: Node, now_ns: int) -> None:
     if not node.dark:
         return
     state.ledger.close(node.node_id)
-    node.dark = node.admitted = False
+    node.dark = node.admitted = node.boot_failed = False
     node.state = NodeState.CONNECTING
     state.index.unadmitted[node.node_id] = node
     state.index.set_fixed(node.node_id, 0)
     if node.power is PowerState.BOOTING:
-        node.boot_took_ns = now_ns - node.power_since_ns
+        node.boot_took_ns, node.awake_since_ns = now_ns - node.power_since_ns, now_ns
     if node.power in _STARTING:
         lost_orders(node)
         _set(state, node, PowerState.AWAKE)

@@ -143,7 +143,9 @@ def resume_refusal(state: State, job: Job) -> str:
 def _resume(state: State, now_ns: int) -> None:
     """Wake the nodes and let the jobs run that the emergency stopped, the last one first."""
     assert state.emergency is not None
-    for node_id in reversed(state.emergency.slept):
+    # Where plans decide which nodes sleep, the next plan wakes them if it needs them.
+    slept = () if state.settings.sleep.decides else state.emergency.slept
+    for node_id in reversed(slept):
         if (node := state.nodes.get(node_id)) is not None:
             sleep.ordered(state, node, NodeOrder.WAKE)
     for job_id in reversed(state.emergency.stopped):

@@ -1,0 +1,270 @@
+"""Nodes whose sleep is decided with the plan: what plans see of them, and what a plan changes.
+
+With `SleepSettings.decides`, policies plan as if every node without a job slept. A *shown* node has
+the charge of a sleeping node, and a job on it is charged with the rest. So a plan may use the power
+of idle nodes. Nodes that must stay awake are shown with their own charge.
+
+Plans also use nodes that sleep or boot. A job that is started there keeps its nodes and its power
+until they are up. If a boot fails, the job waits in the queue again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
+from functools import lru_cache
+
+from wattfold.contract.cpuset import CpuSet
+from wattfold.contract.ids import JobId, NodeId
+from wattfold.coordinator.core.model.job import Assignment, Job, JobState
+from wattfold.coordinator.core.model.node import Duty, Node, NodeSpec, NodeState, ZoneKind
+from wattfold.coordinator.core.model.node_order import NodeOrder
+from wattfold.coordinator.core.model.node_power import PowerOrder, PowerPlan, PowerState
+from wattfold.coordinator.core.model.plan import NodeView
+from wattfold.coordinator.core.power.charge import node_fixed_uw, shares_uw
+from wattfold.coordinator.core.rules.nodes import leave, sleep
+from wattfold.coordinator.core.state.state import State
+
+DAY_NS = 86_400_000_000_000
+_STARTABLE = frozenset({PowerState.ASLEEP, PowerState.CALLED, PowerState.BOOTING})
+
+
+def comes(state: State, node: Node) -> bool:
+    """Whether plans may use a node that is not up yet: it sleeps, boots or waits for admission."""
+    if not state.settings.sleep.decides or node.spec is None or node.duty is not Duty.SERVING:
+        return False
+    if node.fault or node.boot_failed or node.power_order is PowerOrder.SLEEP:
+        return False
+    if node.dark:
+        return node.power in _STARTABLE
+    booted = node.power is PowerState.AWAKE and node.awake_since_ns > 0
+    return booted and node.awaits_room
+
+
+def in_reach(state: State) -> bool:
+    """Whether a plan has nodes: some answer, or may be woken."""
+    return any(node.reachable or comes(state, node) for node in state.nodes.values())
+
+
+def nothing_to_plan(state: State) -> bool:
+    """Whether no job waits or runs, so that a plan would only decide about sleep, if at all."""
+    if state.settings.sleep.decides:
+        return False
+    apart = (JobState.HELD, JobState.WAITING)
+    return all(job.state in apart for job in state.index.open.values())
+
+
+def waits_for_boot(state: State, job: Job) -> bool:
+    """Whether a job was started on nodes of which some are not up yet. It keeps its nodes."""
+    if job.state is not JobState.STARTING or job.ranks or job.target is None:
+        return False
+    nodes = [state.nodes.get(share.node_id) for share in job.target.shares]
+    found = [node for node in nodes if node is not None]
+    coming = [comes(state, node) for node in found]
+    return (
+        len(found) == len(nodes)
+        and any(coming)
+        and all(
+            soon or node.takes_jobs or _back_soon(node)
+            for node, soon in zip(found, coming, strict=True)
+        )
+    )
+
+
+def _back_soon(node: Node) -> bool:
+    silent = node.state is NodeState.SILENT and node.admitted
+    return silent and node.duty is Duty.SERVING and node.power is PowerState.AWAKE
+
+
+def awake_from_ns(state: State, job: Job, now_ns: int) -> int:
+    """Return when the nodes of a job are expected to be up."""
+    shares = job.target.shares if job.target else ()
+    nodes = [state.nodes[share.node_id] for share in shares if share.node_id in state.nodes]
+    return max((up_from_ns(state, node, now_ns) for node in nodes), default=now_ns)
+
+
+def up_from_ns(state: State, node: Node, now_ns: int) -> int:
+    """Return when a node is up, if its boot begins now or has begun; learnt from earlier boots."""
+    if not node.dark:
+        return now_ns
+    boot_ns = node.boot_took_ns or expected_boot_ns(state)
+    if node.power is PowerState.BOOTING:
+        return max(node.power_since_ns + boot_ns, now_ns)
+    return now_ns + boot_ns
+
+
+def expected_boot_ns(state: State) -> int:
+    """Return the longest of the last boots of the nodes; without any, the time limit of a boot."""
+    known = max((node.boot_took_ns for node in state.nodes.values()), default=0)
+    return known or state.settings.sleep.boot_ns
+
+
+def awaited_by(state: State, node: Node) -> list[JobId]:
+    """Return the jobs that start on a node when it is up."""
+    there = state.on_node(node.node_id) if not node.takes_jobs else []
+    return [job.job_id for job in there if waits_for_boot(state, job)]
+
+
+def reason(state: State, node: Node) -> str:
+    """Return why a node sleeps, boots or stays awake, for people; empty if plans may change it."""
+    emergency = state.emergency
+    if node.power_order is PowerOrder.SLEEP:
+        return "sleeps on request of an operator"
+    if emergency is not None and node.node_id in emergency.slept:
+        return "sleeps in an emergency"
+    if node.boot_failed:
+        return f"its boot failed; `wattfold node wake {node.node_id}` tries it again"
+    if jobs := awaited_by(state, node):
+        return f"wakes for job {', '.join(jobs[:5])}"
+    if node.power_order is PowerOrder.WAKE:
+        return "stays awake on request of an operator"
+    if node.node_id in state.needed_awake:
+        return "has to be up soon for a planned start or a reservation"
+    if node.power in (PowerState.CALLED, PowerState.BOOTING):
+        return "wakes for future jobs"
+    if node.power is PowerState.AWAKE or not state.settings.sleep.decides:
+        return ""
+    return "sleeps because no job needs it"
+
+
+# What plans see.
+
+
+def shown(state: State, node: Node, spec: NodeSpec, kept: Collection[NodeId]) -> NodeSpec:
+    """Return a node as plans see it: with the floors of a sleeping node, if it could sleep.
+
+    The result is the node itself if it must stay awake, or if jobs use a part of it: then another
+    job on it does not need the power of an idle node again.
+    """
+    saved_uw = _saved_uw(state, node, spec)
+    if saved_uw <= 0 or node.node_id in kept or not (comes(state, node) or node.takes_jobs):
+        return spec
+    held = held_cores(state, node)
+    return spec if held and held != spec.cpus else _lowered(spec, saved_uw)
+
+
+def _saved_uw(state: State, node: Node, spec: NodeSpec) -> int:
+    """Return how much less a node draws asleep; 0 if it has no packages to charge it to."""
+    if not state.settings.sleep.decides or not spec.packages or node.not_held_uw:
+        return 0
+    idle_uw = node_fixed_uw(node, spec, state.settings.dram_cap_uw)
+    return idle_uw - state.settings.sleep.asleep_uw
+
+
+@lru_cache(maxsize=4096)
+def _lowered(spec: NodeSpec, by_uw: int) -> NodeSpec:
+    first = next(z for z in spec.zones if z.kind is ZoneKind.PACKAGE and z.can_cap)
+    lower = replace(first, floor_uw=first.floor_uw - by_uw)
+    return replace(spec, zones=tuple(lower if zone is first else zone for zone in spec.zones))
+
+
+def held_cores(state: State, node: Node) -> CpuSet:
+    """Return the cores of a node that jobs or unknown processes keep."""
+    cpus = CpuSet()
+    for held in node.foreign.values():
+        cpus |= held
+    for job in state.on_node(node.node_id):
+        rank = job.ranks.get(node.node_id)
+        if rank is not None:
+            cpus |= rank.occupied
+        elif not (job.ranks or waits_for_boot(state, job)):
+            continue
+        if job.target is not None:
+            cpus |= job.target.on(node.node_id)
+    return cpus
+
+
+def coming_reserve_uw(state: State, node: Node, view: NodeView) -> int:
+    """Return what a node that is not up yet needs beyond its shown charge and that of its jobs."""
+    assert node.spec is not None
+    dram_cap_uw, seen = state.settings.dram_cap_uw, view.spec
+    idle_uw = node_fixed_uw(node, node.spec, dram_cap_uw)
+    own_uw = sleep.reserve_uw(state, node) if node.dark else idle_uw
+    planned_uw = sum(
+        _part_uw(job.target, node.node_id, seen, dram_cap_uw)
+        for job in state.on_node(node.node_id)
+        if job.target is not None and waits_for_boot(state, job)
+    )
+    return max(own_uw - view.fixed_uw - planned_uw, 0)
+
+
+def _part_uw(given: Assignment, node_id: NodeId, seen: NodeSpec, dram_cap_uw: int) -> int:
+    shares = [share for share in given.shares if share.node_id == node_id]
+    return shares_uw(shares, {node_id: seen}, given.cap_uw, given.levels, dram_cap_uw)
+
+
+def without_job(state: State, node: Node) -> bool:
+    """Whether a node in service is up and free of jobs and processes."""
+    return node.takes_jobs and not node.foreign and not held_cores(state, node)
+
+
+def kept_awake(
+    state: State, now_ns: int, needed: Iterable[NodeId] | None = None
+) -> dict[NodeId, None]:
+    """Return the nodes without a job that no plan puts to sleep.
+
+    An operator ordered them to wake, they are needed soon, they have booted too often, or they are
+    the first of the nodes that an operator keeps awake. ``needed``: None = as the last plan needs.
+    """
+    if not state.settings.sleep.decides:
+        return {}
+    idle = [node for node in state.nodes.values() if without_job(state, node)]
+    kept = {
+        node.node_id: None
+        for node in idle
+        if node.power_order is PowerOrder.WAKE or worn(state, node, now_ns)
+    }
+    kept |= dict.fromkeys(state.needed_awake if needed is None else needed)
+    if state.keep_awake:
+        chosen = [node.node_id for node in idle][: state.keep_awake]
+        kept |= dict.fromkeys(chosen)
+    return kept
+
+
+def worn(state: State, node: Node, now_ns: int) -> bool:
+    """Whether a node has booted as often as it may in a day."""
+    most = state.settings.sleep.boots_a_day
+    return bool(most) and sum(at > now_ns - DAY_NS for at in node.booted_ns) >= most
+
+
+# What a plan changes.
+
+
+def judged(state: State, plan: PowerPlan, starts: Sequence[Assignment], now_ns: int) -> PowerPlan:
+    """Return the part of a decision that still holds, given the accepted starts."""
+    kept = kept_awake(state, now_ns)
+    used = {share.node_id for start in starts for share in start.shares}
+    known = state.nodes
+    return PowerPlan(
+        sleeps=tuple(
+            one
+            for one in plan.sleeps
+            if one in known
+            and one not in used
+            and one not in kept
+            and without_job(state, known[one])
+        ),
+        wakes=tuple(one for one in plan.wakes if one in known and comes(state, known[one])),
+        needed=tuple(one for one in plan.needed if one in known),
+    )
+
+
+def carry_out(state: State, plan: PowerPlan, starts: Iterable[Assignment]) -> None:
+    """Order the nodes of a plan to sleep and to wake, and wake the nodes of its starts."""
+    if not state.settings.sleep.decides:
+        return
+    state.needed_awake = plan.needed
+    for node_id in plan.sleeps:
+        if (node := state.nodes.get(node_id)) is not None and not leave.jobs_there(state, node):
+            sleep.ordered(state, node, NodeOrder.SLEEP)
+    started = [share.node_id for start in starts for share in start.shares]
+    for node_id in dict.fromkeys((*started, *plan.wakes)):
+        node = state.nodes.get(node_id)
+        if node is not None and comes(state, node):
+            sleep.ordered(state, node, NodeOrder.WAKE)
+
+
+def next_ns(state: State) -> int:
+    """Return when the next boot may begin; 0 = no boot waits for this."""
+    waiting = any(node.power is PowerState.CALLED for node in state.index.switching.values())
+    return state.boots_from_ns if waiting else 0
