@@ -183,10 +183,11 @@ def test_a_policy_without_a_pool_is_refused(wattfold: Command, fake: WithPast) -
     assert "what-if" in done.stderr
 
 
-def test_all_suitable_policies_are_compared(wattfold: Command, fake: WithPast) -> None:
+def test_a_policy_of_each_family_is_compared(wattfold: Command, fake: WithPast) -> None:
     answer = told(wattfold, "--budgets", "100")
     named = {one["policy"] for one in (*answer["options"], *answer["refused"])}
     assert {"fcfs", "easy", "conservative", "easy-uniform", "parm-wse", "equipartition"} <= named
+    assert not {"parm-nose", "parm-nomm"} & named
     assert answer["advice"]["confidence"] > 0.95
     for one in answer["options"]:
         assert one["relative"] is None or math.isfinite(one["relative"])

@@ -72,7 +72,8 @@ PERCENTAGES = Parsed("percentages", parse_shares)
     "--policies",
     type=POLICIES,
     metavar="NAME,NAME,...",
-    help="Policies to compare with the current policy. Default: all suitable policies.",
+    help="Policies to compare with the current policy (see `wattfold policies`). Default: the "
+    "first suitable policy of each family.",
 )
 @click.option(
     "--set",
@@ -188,11 +189,11 @@ def policy_choices(
             "`wattfold what-if`"
         )
     first = current.variant.simulator_name
-    suitable = [
-        entry.variant.simulator_name
-        for entry in registry.entries()
-        if entry.variant.service is not None and entry.variant.pool is not None
-    ]
+    by_family: dict[str, str] = {}
+    for entry in registry.entries():
+        if entry.variant.service is not None and entry.variant.pool is not None:
+            by_family.setdefault(entry.family.name, entry.variant.simulator_name)
+    suitable = list(by_family.values())
     others = [name for name in names or suitable if name != first]
     refuse_unmeant(tuple(settings), others)
     choices = [PolicyChoice(name=name, settings=of_policy(name, settings)) for name in others]
