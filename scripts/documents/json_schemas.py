@@ -26,6 +26,7 @@ MESSAGES = {
     "power": "Power",
     "queue": "ListJobsResponse",
     "queues": "ListQueuesResponse",
+    "accounts": "ListAccountsResponse",
     "report": "GetReportResponse",
     "reservations": "ListReservationsResponse",
     "show": "Job",

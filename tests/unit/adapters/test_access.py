@@ -65,6 +65,7 @@ ANYBODY = {
         "ListProfiles",
         "ListAudit",
         "ListQueues",
+        "ListAccounts",
         "GetPower",
     ),
     "ListReservations",

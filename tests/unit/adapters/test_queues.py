@@ -9,7 +9,7 @@ import pytest
 from unit.adapters.test_config import complaint, read
 from unit.core.stage import Stage, job_spec
 
-from wattfold.contract.ids import JobId
+from wattfold.contract.ids import JobId, NodeId
 from wattfold.coordinator.adapters.journal import codec
 from wattfold.coordinator.adapters.requests.field_checks import InvalidRequestError
 from wattfold.coordinator.adapters.requests.queues import (
@@ -180,3 +180,20 @@ def test_jobs_and_queues_of_older_journals_share_as_they_did() -> None:
     assert [job.spec.alone for job in loaded.jobs.values()] == [True, False]
     assert loaded.jobs[JobId("b")].spec.lends
     assert loaded.queues == {"short": SHORT}
+
+
+def test_the_jobs_of_a_queue_use_its_nodes_only() -> None:
+    queue = Queue(name="fat", nodes=(NodeId("n0"), NodeId("n1")))
+    assert queued(job_spec(), queue).among == ("n0", "n1")
+    assert queued(job_spec(among=(NodeId("n1"),)), queue).among == ("n1",)
+    with pytest.raises(InvalidRequestError, match=r"^node n2 is not in queue fat; `wattfold que"):
+        queued(job_spec(among=(NodeId("n1"), NodeId("n2"))), queue)
+
+
+def test_the_nodes_of_a_queue_are_nodes_of_the_site(tmp_path: Path) -> None:
+    node = '[[node]]\nid = "n0"\naddress = "h:1"\n'
+    queue = '[[queue]]\nname = "fat"\nnodes = ["n0"]\n'
+    assert read(tmp_path, node + queue).queues[0].nodes == ("n0",)
+    told = complaint(tmp_path, node + queue.replace("n0", "n7"))
+    assert told.endswith("queue fat has node 'n7', which is not among the [[node]] tables")
+    assert "must be a list of node names" in complaint(tmp_path, queue.replace('"n0"', "3"))

@@ -14,6 +14,7 @@ from wattfold.coordinator.adapters.agents.membership import Membership
 from wattfold.coordinator.adapters.config.settings import Config, load
 from wattfold.coordinator.adapters.config.values import ConfigError
 from wattfold.coordinator.adapters.reloading import Reloaded, Reloader
+from wattfold.coordinator.core.model.account import Account, UsageLimits, UserLimits
 from wattfold.coordinator.core.model.plan import Policy
 from wattfold.coordinator.core.model.queue import Queue
 from wattfold.coordinator.models.energy_price import EnergyPrice
@@ -28,6 +29,9 @@ class Members:
 
     def follow_queues(self, queues: Sequence[Queue]) -> None:
         pass
+
+    def follow_accounts(self, accounts: Sequence[Account], users: Sequence[UserLimits]) -> None:
+        self.accounts = accounts, users
 
 
 class Planning:
@@ -51,7 +55,8 @@ class Site:
         config = self._read()
         self.planning = Planning(config.policy)
         self.used: list[EnergyPrice | None] = []
-        members = cast(Membership, Members())
+        self.members = Members()
+        members = cast(Membership, self.members)
         self._reloader = Reloader(config, self._read, members, self.planning, self.used.append)
 
     def price(self, eur: float) -> None:
@@ -132,6 +137,13 @@ def test_a_configuration_that_is_wrong_is_one_at_the_start_too(site: Site) -> No
     site.write(policy="andreas", more="nonsense = 1")
     with pytest.raises(ConfigError):
         load(site.file, {})
+
+
+def test_limits_of_accounts_are_taken_over(site: Site) -> None:
+    site.write(policy="fifo", more='[[user]]\nname = "*"\njobs_max = 3')
+    assert "users" in site.reload().changed
+    user = UserLimits(name="*", limits=UsageLimits(jobs_max=3))
+    assert site.members.accounts == ((), (user,))
 
 
 def test_prices_for_later_submissions_are_taken_over(site: Site) -> None:

@@ -53,6 +53,10 @@ class FakeHands(pb_grpc.CoordinatorServicer):
             change = pb.JobChange(field="time limit", before="none", after="60 s")
             return pb.ModifyJobResponse(changes=[] if same else [change])
 
+    def ListAccounts(self, request, context):  # noqa: N802
+        self._enter("ListAccounts", context)
+        return pb.ListAccountsResponse()
+
     def ListQueues(self, request, context):  # noqa: N802
         self._enter("ListQueues", context)
         return pb.ListQueuesResponse()

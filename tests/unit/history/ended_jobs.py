@@ -39,6 +39,7 @@ ROW = EndedJob(
     unit="cores",
     policy="parm-wse",
     earlier="",
+    account="",
 )
 
 

@@ -49,7 +49,7 @@ def reported(path: Path, by: str, viewer: Peer = OPERATOR, **more: object) -> pb
 
 def sums(path: Path) -> list[object]:
     with closing(sqlite3.connect(path)) as db:
-        of_users = "SELECT * FROM usage ORDER BY user, day, app, queue"
+        of_users = "SELECT * FROM usage ORDER BY user, day, app, queue, account"
         return [db.execute(q).fetchall() for q in (of_users, "SELECT * FROM totals ORDER BY 1,2,3")]
 
 
@@ -91,6 +91,7 @@ def test_sums_equal_the_rows_after_any_writes(path: Path) -> None:
                 user=chance.choice("abc"),
                 app=chance.choice("xy"),
                 queue=chance.choice(["", "long"]),
+                account=chance.choice(["", "lab"]),
                 state=chance.choice(["completed", "failed", "lost", "cancelled"]),
                 day=20260101 + chance.randrange(4),
                 core_ms=chance.randrange(1000),
@@ -128,10 +129,58 @@ def test_a_failed_write_changes_nothing(path: Path) -> None:
 def test_a_file_of_another_schema_is_refused(path: Path) -> None:
     HistoryFile(path, "a").write([])
     with closing(sqlite3.connect(path)) as db:
-        db.execute("UPDATE meta SET value = '2' WHERE key = 'schema'")
+        db.execute("UPDATE meta SET value = '3' WHERE key = 'schema'")
         db.commit()
-    with pytest.raises(HistoryError, match="schema 2"):
+    with pytest.raises(HistoryError, match="schema 3"):
         HistoryFile(path, "a").write([row("1")])
+
+
+def test_reports_and_lists_by_account(path: Path) -> None:
+    HistoryFile(path, "a").write(
+        [
+            row("1", account="lab"),
+            row("2", account="lab", user="bob", uid=1002),
+            row("3"),
+        ]
+    )
+    assert {one.key: one.jobs for one in reported(path, "account").rows} == {"lab": 2, "": 1}
+    assert [one.jobs for one in reported(path, "account", ADA).rows] == [1, 1]
+    assert sorted(ids(path, account="lab")) == ["1", "2"]
+    assert ids(path, ADA, account="lab") == ["1"], "it is private"
+    assert [job.account for job in listed(path, BOB, sort="end").jobs].count("lab") == 1
+
+
+def test_a_file_without_accounts_is_changed_to_one_with_accounts(path: Path) -> None:
+    file = HistoryFile(path, "a")
+    file.write([row("1"), row("2", user="bob", core_ms=7)])
+    before, whole = sums(path), reported(path, "user")
+    file.close()
+    with closing(sqlite3.connect(path, isolation_level=None)) as db:
+        _to_schema_1(db)
+    file.write([row("3", account="lab")])
+    assert {one.key: one.jobs for one in reported(path, "account").rows} == {"lab": 1, "": 2}
+    file.write([], gone=["3"])
+    assert sums(path) == before
+    assert reported(path, "user") == whole
+    assert sorted(ids(path)) == ["1", "2"]
+
+
+def _to_schema_1(db: sqlite3.Connection) -> None:
+    """Give a file the form that it had before accounts."""
+    for statement in (
+        "DROP TRIGGER job_added",
+        "DROP TRIGGER job_removed",
+        "ALTER TABLE jobs DROP COLUMN account",
+        "DELETE FROM totals WHERE kind = 'account'",
+        "CREATE TABLE old AS SELECT * FROM usage",
+        "ALTER TABLE old DROP COLUMN account",
+        "DROP TABLE usage",
+        "ALTER TABLE old RENAME TO usage",
+        "CREATE TRIGGER job_added AFTER INSERT ON jobs BEGIN SELECT 1; END",
+        "CREATE TRIGGER job_removed AFTER DELETE ON jobs BEGIN SELECT 1; END",
+        "UPDATE meta SET value = '1' WHERE key = 'schema'",
+    ):
+        db.execute(statement)
 
 
 def test_criteria_and_orders(path: Path) -> None:

@@ -48,6 +48,7 @@ class RootCommand(LazyGroup):
         "signal": "jobs.signals:signal",
         "nodes": "site.nodes:nodes",
         "queues": "site.queues:queues",
+        "accounts": "site.accounts:accounts",
         "reserve": "site.reserve:reserve",
         "reservations": "site.reserve:reservations",
         "node": "site.node:node",

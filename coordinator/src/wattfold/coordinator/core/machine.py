@@ -25,6 +25,7 @@ from wattfold.coordinator.core.model.plan import PlanningRound, Snapshot, Waitin
 from wattfold.coordinator.core.power.ledger import PowerLedger
 from wattfold.coordinator.core.reconcile import reconcile
 from wattfold.coordinator.core.rules import calendar_events, settings_events
+from wattfold.coordinator.core.rules.accounts import limits as account_limits
 from wattfold.coordinator.core.rules.invariants import (
     IncrementalChecker,
     check_invariants,
@@ -109,6 +110,7 @@ class CoordinatorCore:
         ):
             out += _HANDLERS[type(event)](state, event, now_ns)
         arrays.fill(state, now_ns)
+        account_limits.enforce(state, getattr(event, "job_id", ""), now_ns)
         out += emergency.enforce(state, now_ns)
         self.touched = index.touched
         out += reconcile(state, now_ns, cause)
@@ -338,9 +340,10 @@ def _displace_others(state: State, starts: tuple[Assignment, ...]) -> None:
 
 
 def _explain(state: State, waiting: Waiting) -> None:
-    """Record why a job waits by the last plan, and its expected start."""
+    """Record why a job waits by the last plan, and its expected start, unless it is WAITING."""
     job, news = state.jobs.get(waiting.job_id), (waiting.reason, waiting.start_ns, waiting.promise)
-    if job is not None and (job.reason, job.expected_start_ns, job.promise) != news:
+    known = job is not None and job.state is not JobState.WAITING
+    if job and known and (job.reason, job.expected_start_ns, job.promise) != news:
         job.reason, job.expected_start_ns, job.promise = news
         state.index.show_job(waiting.job_id)
 
@@ -423,16 +426,13 @@ _HANDLERS: dict[type, Handler] = {
     **budget_events.HANDLERS,
     configuration.NodeRegistered: _registered,
     configuration.NodeRetired: _retired,
-    configuration.QueuesConfigured: settings_events.queues_configured,
-    configuration.PolicyChanged: settings_events.policy_changed,
-    ev.ReservationMade: reservation_events.made,
-    ev.ReservationCancelled: reservation_events.cancelled,
+    **settings_events.HANDLERS,
+    **reservation_events.HANDLERS,
     **node_orders.HANDLERS,
     ev.ProfileStored: _profile,
     ev.ProfileDropped: _dropped,
     ev.ProgramCertified: _certified,
-    ev.EpochTimesStored: training_events.epoch_times_stored,
-    ev.EpochsTold: training_events.epochs_told,
+    **training_events.HANDLERS,
     ev.PlanProposed: _proposed,
     ev.PlanAccepted: _accepted,
     ev.PlanFailed: _plan_failed,

@@ -169,7 +169,7 @@ FORGET_WORD_NO_POWER: ForgetWord
 FORGET_WORD_OUTSIDE_BUDGET: ForgetWord
 
 class JobSpec(_message.Message):
-    __slots__ = ("name", "app", "argv", "env", "cwd", "stdout_path", "stderr_path", "kind", "unit", "size_min", "size_max", "time_ns", "priority", "mode", "exclusive", "cap_uw", "tasks_per_node", "own_launcher", "mode_source", "limit_ns", "memory_bytes", "gpus", "features", "among", "queue", "due_at_s", "weight", "umask", "resource_limits", "requeue_max", "requeue_on_failure", "restartable", "snapshot_dir", "snapshot_signal", "snapshot_grace_ns", "dram_cap_uw", "gpu_cap_uw", "reservation", "preemptable", "sharing", "unit_cores", "spread", "predicted_uw", "epochs")
+    __slots__ = ("name", "app", "argv", "env", "cwd", "stdout_path", "stderr_path", "kind", "unit", "size_min", "size_max", "time_ns", "priority", "mode", "exclusive", "cap_uw", "tasks_per_node", "own_launcher", "mode_source", "limit_ns", "memory_bytes", "gpus", "features", "among", "queue", "account", "due_at_s", "weight", "umask", "resource_limits", "requeue_max", "requeue_on_failure", "restartable", "snapshot_dir", "snapshot_signal", "snapshot_grace_ns", "dram_cap_uw", "gpu_cap_uw", "reservation", "preemptable", "sharing", "unit_cores", "spread", "predicted_uw", "epochs")
     class EnvEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -202,6 +202,7 @@ class JobSpec(_message.Message):
     FEATURES_FIELD_NUMBER: _ClassVar[int]
     AMONG_FIELD_NUMBER: _ClassVar[int]
     QUEUE_FIELD_NUMBER: _ClassVar[int]
+    ACCOUNT_FIELD_NUMBER: _ClassVar[int]
     DUE_AT_S_FIELD_NUMBER: _ClassVar[int]
     WEIGHT_FIELD_NUMBER: _ClassVar[int]
     UMASK_FIELD_NUMBER: _ClassVar[int]
@@ -246,6 +247,7 @@ class JobSpec(_message.Message):
     features: _containers.RepeatedScalarFieldContainer[str]
     among: _containers.RepeatedScalarFieldContainer[str]
     queue: str
+    account: str
     due_at_s: float
     weight: float
     umask: int
@@ -265,7 +267,7 @@ class JobSpec(_message.Message):
     spread: UnitSpread
     predicted_uw: int
     epochs: int
-    def __init__(self, name: _Optional[str] = ..., app: _Optional[str] = ..., argv: _Optional[_Iterable[str]] = ..., env: _Optional[_Mapping[str, str]] = ..., cwd: _Optional[str] = ..., stdout_path: _Optional[str] = ..., stderr_path: _Optional[str] = ..., kind: _Optional[_Union[JobKind, str]] = ..., unit: _Optional[_Union[SizeUnit, str]] = ..., size_min: _Optional[int] = ..., size_max: _Optional[int] = ..., time_ns: _Optional[int] = ..., priority: _Optional[float] = ..., mode: _Optional[_Union[_common_pb2.ResizeMode, str]] = ..., exclusive: bool = ..., cap_uw: _Optional[int] = ..., tasks_per_node: _Optional[int] = ..., own_launcher: bool = ..., mode_source: _Optional[str] = ..., limit_ns: _Optional[int] = ..., memory_bytes: _Optional[int] = ..., gpus: _Optional[int] = ..., features: _Optional[_Iterable[str]] = ..., among: _Optional[_Iterable[str]] = ..., queue: _Optional[str] = ..., due_at_s: _Optional[float] = ..., weight: _Optional[float] = ..., umask: _Optional[int] = ..., resource_limits: _Optional[_Iterable[_Union[_common_pb2.ResourceLimit, _Mapping]]] = ..., requeue_max: _Optional[int] = ..., requeue_on_failure: bool = ..., restartable: bool = ..., snapshot_dir: _Optional[str] = ..., snapshot_signal: _Optional[int] = ..., snapshot_grace_ns: _Optional[int] = ..., dram_cap_uw: _Optional[int] = ..., gpu_cap_uw: _Optional[int] = ..., reservation: _Optional[str] = ..., preemptable: bool = ..., sharing: _Optional[_Union[CoreSharing, str]] = ..., unit_cores: _Optional[int] = ..., spread: _Optional[_Union[UnitSpread, str]] = ..., predicted_uw: _Optional[int] = ..., epochs: _Optional[int] = ...) -> None: ...
+    def __init__(self, name: _Optional[str] = ..., app: _Optional[str] = ..., argv: _Optional[_Iterable[str]] = ..., env: _Optional[_Mapping[str, str]] = ..., cwd: _Optional[str] = ..., stdout_path: _Optional[str] = ..., stderr_path: _Optional[str] = ..., kind: _Optional[_Union[JobKind, str]] = ..., unit: _Optional[_Union[SizeUnit, str]] = ..., size_min: _Optional[int] = ..., size_max: _Optional[int] = ..., time_ns: _Optional[int] = ..., priority: _Optional[float] = ..., mode: _Optional[_Union[_common_pb2.ResizeMode, str]] = ..., exclusive: bool = ..., cap_uw: _Optional[int] = ..., tasks_per_node: _Optional[int] = ..., own_launcher: bool = ..., mode_source: _Optional[str] = ..., limit_ns: _Optional[int] = ..., memory_bytes: _Optional[int] = ..., gpus: _Optional[int] = ..., features: _Optional[_Iterable[str]] = ..., among: _Optional[_Iterable[str]] = ..., queue: _Optional[str] = ..., account: _Optional[str] = ..., due_at_s: _Optional[float] = ..., weight: _Optional[float] = ..., umask: _Optional[int] = ..., resource_limits: _Optional[_Iterable[_Union[_common_pb2.ResourceLimit, _Mapping]]] = ..., requeue_max: _Optional[int] = ..., requeue_on_failure: bool = ..., restartable: bool = ..., snapshot_dir: _Optional[str] = ..., snapshot_signal: _Optional[int] = ..., snapshot_grace_ns: _Optional[int] = ..., dram_cap_uw: _Optional[int] = ..., gpu_cap_uw: _Optional[int] = ..., reservation: _Optional[str] = ..., preemptable: bool = ..., sharing: _Optional[_Union[CoreSharing, str]] = ..., unit_cores: _Optional[int] = ..., spread: _Optional[_Union[UnitSpread, str]] = ..., predicted_uw: _Optional[int] = ..., epochs: _Optional[int] = ...) -> None: ...
 
 class SubmitRequest(_message.Message):
     __slots__ = ("spec", "idempotency_key", "held", "after", "begin_at_s", "array")
@@ -1597,7 +1599,7 @@ class ListAuditResponse(_message.Message):
     def __init__(self, entries: _Optional[_Iterable[_Union[AuditEntry, _Mapping]]] = ...) -> None: ...
 
 class Queue(_message.Message):
-    __slots__ = ("name", "priority", "weight", "time_limit_ns", "time_limit_ns_max", "cores_max", "nodes_max", "wait_ns_expected", "wait_ns_max", "jobs_waiting", "jobs_running", "preempts", "sharing", "price_hold_ns_max")
+    __slots__ = ("name", "priority", "weight", "time_limit_ns", "time_limit_ns_max", "cores_max", "nodes_max", "wait_ns_expected", "wait_ns_max", "jobs_waiting", "jobs_running", "preempts", "sharing", "price_hold_ns_max", "node_ids")
     NAME_FIELD_NUMBER: _ClassVar[int]
     PRIORITY_FIELD_NUMBER: _ClassVar[int]
     WEIGHT_FIELD_NUMBER: _ClassVar[int]
@@ -1612,6 +1614,7 @@ class Queue(_message.Message):
     PREEMPTS_FIELD_NUMBER: _ClassVar[int]
     SHARING_FIELD_NUMBER: _ClassVar[int]
     PRICE_HOLD_NS_MAX_FIELD_NUMBER: _ClassVar[int]
+    NODE_IDS_FIELD_NUMBER: _ClassVar[int]
     name: str
     priority: float
     weight: float
@@ -1626,7 +1629,44 @@ class Queue(_message.Message):
     preempts: _containers.RepeatedScalarFieldContainer[str]
     sharing: CoreSharing
     price_hold_ns_max: int
-    def __init__(self, name: _Optional[str] = ..., priority: _Optional[float] = ..., weight: _Optional[float] = ..., time_limit_ns: _Optional[int] = ..., time_limit_ns_max: _Optional[int] = ..., cores_max: _Optional[int] = ..., nodes_max: _Optional[int] = ..., wait_ns_expected: _Optional[int] = ..., wait_ns_max: _Optional[int] = ..., jobs_waiting: _Optional[int] = ..., jobs_running: _Optional[int] = ..., preempts: _Optional[_Iterable[str]] = ..., sharing: _Optional[_Union[CoreSharing, str]] = ..., price_hold_ns_max: _Optional[int] = ...) -> None: ...
+    node_ids: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, name: _Optional[str] = ..., priority: _Optional[float] = ..., weight: _Optional[float] = ..., time_limit_ns: _Optional[int] = ..., time_limit_ns_max: _Optional[int] = ..., cores_max: _Optional[int] = ..., nodes_max: _Optional[int] = ..., wait_ns_expected: _Optional[int] = ..., wait_ns_max: _Optional[int] = ..., jobs_waiting: _Optional[int] = ..., jobs_running: _Optional[int] = ..., preempts: _Optional[_Iterable[str]] = ..., sharing: _Optional[_Union[CoreSharing, str]] = ..., price_hold_ns_max: _Optional[int] = ..., node_ids: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class Account(_message.Message):
+    __slots__ = ("kind", "name", "members", "jobs_max", "cores_max", "power_uw_max", "submissions_per_s_max", "jobs", "cores", "power_uw", "jobs_waiting")
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    MEMBERS_FIELD_NUMBER: _ClassVar[int]
+    JOBS_MAX_FIELD_NUMBER: _ClassVar[int]
+    CORES_MAX_FIELD_NUMBER: _ClassVar[int]
+    POWER_UW_MAX_FIELD_NUMBER: _ClassVar[int]
+    SUBMISSIONS_PER_S_MAX_FIELD_NUMBER: _ClassVar[int]
+    JOBS_FIELD_NUMBER: _ClassVar[int]
+    CORES_FIELD_NUMBER: _ClassVar[int]
+    POWER_UW_FIELD_NUMBER: _ClassVar[int]
+    JOBS_WAITING_FIELD_NUMBER: _ClassVar[int]
+    kind: str
+    name: str
+    members: _containers.RepeatedScalarFieldContainer[str]
+    jobs_max: int
+    cores_max: int
+    power_uw_max: int
+    submissions_per_s_max: float
+    jobs: int
+    cores: int
+    power_uw: int
+    jobs_waiting: int
+    def __init__(self, kind: _Optional[str] = ..., name: _Optional[str] = ..., members: _Optional[_Iterable[str]] = ..., jobs_max: _Optional[int] = ..., cores_max: _Optional[int] = ..., power_uw_max: _Optional[int] = ..., submissions_per_s_max: _Optional[float] = ..., jobs: _Optional[int] = ..., cores: _Optional[int] = ..., power_uw: _Optional[int] = ..., jobs_waiting: _Optional[int] = ...) -> None: ...
+
+class ListAccountsRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class ListAccountsResponse(_message.Message):
+    __slots__ = ("accounts",)
+    ACCOUNTS_FIELD_NUMBER: _ClassVar[int]
+    accounts: _containers.RepeatedCompositeFieldContainer[Account]
+    def __init__(self, accounts: _Optional[_Iterable[_Union[Account, _Mapping]]] = ...) -> None: ...
 
 class ListQueuesRequest(_message.Message):
     __slots__ = ()
@@ -1719,7 +1759,7 @@ class ListReservationsResponse(_message.Message):
     def __init__(self, reservations: _Optional[_Iterable[_Union[Reservation, _Mapping]]] = ...) -> None: ...
 
 class ListHistoryRequest(_message.Message):
-    __slots__ = ("since_s", "until_s", "user", "app", "states", "mine", "limit", "sort", "ascending", "job_ids", "queue", "node")
+    __slots__ = ("since_s", "until_s", "user", "app", "states", "mine", "limit", "sort", "ascending", "job_ids", "queue", "node", "account")
     SINCE_S_FIELD_NUMBER: _ClassVar[int]
     UNTIL_S_FIELD_NUMBER: _ClassVar[int]
     USER_FIELD_NUMBER: _ClassVar[int]
@@ -1732,6 +1772,7 @@ class ListHistoryRequest(_message.Message):
     JOB_IDS_FIELD_NUMBER: _ClassVar[int]
     QUEUE_FIELD_NUMBER: _ClassVar[int]
     NODE_FIELD_NUMBER: _ClassVar[int]
+    ACCOUNT_FIELD_NUMBER: _ClassVar[int]
     since_s: float
     until_s: float
     user: str
@@ -1744,7 +1785,8 @@ class ListHistoryRequest(_message.Message):
     job_ids: _containers.RepeatedScalarFieldContainer[str]
     queue: str
     node: str
-    def __init__(self, since_s: _Optional[float] = ..., until_s: _Optional[float] = ..., user: _Optional[str] = ..., app: _Optional[str] = ..., states: _Optional[_Iterable[_Union[JobState, str]]] = ..., mine: bool = ..., limit: _Optional[int] = ..., sort: _Optional[str] = ..., ascending: bool = ..., job_ids: _Optional[_Iterable[str]] = ..., queue: _Optional[str] = ..., node: _Optional[str] = ...) -> None: ...
+    account: str
+    def __init__(self, since_s: _Optional[float] = ..., until_s: _Optional[float] = ..., user: _Optional[str] = ..., app: _Optional[str] = ..., states: _Optional[_Iterable[_Union[JobState, str]]] = ..., mine: bool = ..., limit: _Optional[int] = ..., sort: _Optional[str] = ..., ascending: bool = ..., job_ids: _Optional[_Iterable[str]] = ..., queue: _Optional[str] = ..., node: _Optional[str] = ..., account: _Optional[str] = ...) -> None: ...
 
 class HistoryAttempt(_message.Message):
     __slots__ = ("number", "started_at_s", "ended_at_s", "nodes", "core_s", "energy_j", "why")
@@ -1765,7 +1807,7 @@ class HistoryAttempt(_message.Message):
     def __init__(self, number: _Optional[int] = ..., started_at_s: _Optional[float] = ..., ended_at_s: _Optional[float] = ..., nodes: _Optional[int] = ..., core_s: _Optional[float] = ..., energy_j: _Optional[float] = ..., why: _Optional[str] = ...) -> None: ...
 
 class HistoryJob(_message.Message):
-    __slots__ = ("job_id", "access", "user", "uid", "name", "app", "queue", "state", "exit_code", "submitted_at_s", "started_at_s", "ended_at_s", "nodes", "node_list", "core_s", "energy_j", "idle_energy_j", "gpu_energy_j", "mean_cap_w", "residual_s", "attempts", "earlier", "size_min", "size_max", "unit", "policy")
+    __slots__ = ("job_id", "access", "user", "uid", "name", "app", "queue", "state", "exit_code", "submitted_at_s", "started_at_s", "ended_at_s", "nodes", "node_list", "core_s", "energy_j", "idle_energy_j", "gpu_energy_j", "mean_cap_w", "residual_s", "attempts", "earlier", "size_min", "size_max", "unit", "policy", "account")
     JOB_ID_FIELD_NUMBER: _ClassVar[int]
     ACCESS_FIELD_NUMBER: _ClassVar[int]
     USER_FIELD_NUMBER: _ClassVar[int]
@@ -1792,6 +1834,7 @@ class HistoryJob(_message.Message):
     SIZE_MAX_FIELD_NUMBER: _ClassVar[int]
     UNIT_FIELD_NUMBER: _ClassVar[int]
     POLICY_FIELD_NUMBER: _ClassVar[int]
+    ACCOUNT_FIELD_NUMBER: _ClassVar[int]
     job_id: str
     access: JobAccess
     user: str
@@ -1818,7 +1861,8 @@ class HistoryJob(_message.Message):
     size_max: int
     unit: SizeUnit
     policy: str
-    def __init__(self, job_id: _Optional[str] = ..., access: _Optional[_Union[JobAccess, str]] = ..., user: _Optional[str] = ..., uid: _Optional[int] = ..., name: _Optional[str] = ..., app: _Optional[str] = ..., queue: _Optional[str] = ..., state: _Optional[_Union[JobState, str]] = ..., exit_code: _Optional[int] = ..., submitted_at_s: _Optional[float] = ..., started_at_s: _Optional[float] = ..., ended_at_s: _Optional[float] = ..., nodes: _Optional[int] = ..., node_list: _Optional[str] = ..., core_s: _Optional[float] = ..., energy_j: _Optional[float] = ..., idle_energy_j: _Optional[float] = ..., gpu_energy_j: _Optional[float] = ..., mean_cap_w: _Optional[float] = ..., residual_s: _Optional[float] = ..., attempts: _Optional[int] = ..., earlier: _Optional[_Iterable[_Union[HistoryAttempt, _Mapping]]] = ..., size_min: _Optional[int] = ..., size_max: _Optional[int] = ..., unit: _Optional[_Union[SizeUnit, str]] = ..., policy: _Optional[str] = ...) -> None: ...
+    account: str
+    def __init__(self, job_id: _Optional[str] = ..., access: _Optional[_Union[JobAccess, str]] = ..., user: _Optional[str] = ..., uid: _Optional[int] = ..., name: _Optional[str] = ..., app: _Optional[str] = ..., queue: _Optional[str] = ..., state: _Optional[_Union[JobState, str]] = ..., exit_code: _Optional[int] = ..., submitted_at_s: _Optional[float] = ..., started_at_s: _Optional[float] = ..., ended_at_s: _Optional[float] = ..., nodes: _Optional[int] = ..., node_list: _Optional[str] = ..., core_s: _Optional[float] = ..., energy_j: _Optional[float] = ..., idle_energy_j: _Optional[float] = ..., gpu_energy_j: _Optional[float] = ..., mean_cap_w: _Optional[float] = ..., residual_s: _Optional[float] = ..., attempts: _Optional[int] = ..., earlier: _Optional[_Iterable[_Union[HistoryAttempt, _Mapping]]] = ..., size_min: _Optional[int] = ..., size_max: _Optional[int] = ..., unit: _Optional[_Union[SizeUnit, str]] = ..., policy: _Optional[str] = ..., account: _Optional[str] = ...) -> None: ...
 
 class ListHistoryResponse(_message.Message):
     __slots__ = ("jobs", "more")

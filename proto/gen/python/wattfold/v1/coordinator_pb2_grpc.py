@@ -219,6 +219,11 @@ class CoordinatorStub(object):
                 request_serializer=wattfold_dot_v1_dot_coordinator__pb2.ListQueuesRequest.SerializeToString,
                 response_deserializer=wattfold_dot_v1_dot_coordinator__pb2.ListQueuesResponse.FromString,
                 _registered_method=True)
+        self.ListAccounts = channel.unary_unary(
+                '/wattfold.v1.Coordinator/ListAccounts',
+                request_serializer=wattfold_dot_v1_dot_coordinator__pb2.ListAccountsRequest.SerializeToString,
+                response_deserializer=wattfold_dot_v1_dot_coordinator__pb2.ListAccountsResponse.FromString,
+                _registered_method=True)
         self.Reserve = channel.unary_unary(
                 '/wattfold.v1.Coordinator/Reserve',
                 request_serializer=wattfold_dot_v1_dot_coordinator__pb2.ReserveRequest.SerializeToString,
@@ -494,6 +499,13 @@ class CoordinatorServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ListAccounts(self, request, context):
+        """Accounts and users with limits. Operators see all, others their own.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def Reserve(self, request, context):
         """Reserves nodes for some jobs, or for maintenance. Only for operators, as is the next call.
         """
@@ -715,6 +727,11 @@ def add_CoordinatorServicer_to_server(servicer, server):
                     servicer.ListQueues,
                     request_deserializer=wattfold_dot_v1_dot_coordinator__pb2.ListQueuesRequest.FromString,
                     response_serializer=wattfold_dot_v1_dot_coordinator__pb2.ListQueuesResponse.SerializeToString,
+            ),
+            'ListAccounts': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListAccounts,
+                    request_deserializer=wattfold_dot_v1_dot_coordinator__pb2.ListAccountsRequest.FromString,
+                    response_serializer=wattfold_dot_v1_dot_coordinator__pb2.ListAccountsResponse.SerializeToString,
             ),
             'Reserve': grpc.unary_unary_rpc_method_handler(
                     servicer.Reserve,
@@ -1741,6 +1758,33 @@ class Coordinator(object):
             '/wattfold.v1.Coordinator/ListQueues',
             wattfold_dot_v1_dot_coordinator__pb2.ListQueuesRequest.SerializeToString,
             wattfold_dot_v1_dot_coordinator__pb2.ListQueuesResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListAccounts(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/wattfold.v1.Coordinator/ListAccounts',
+            wattfold_dot_v1_dot_coordinator__pb2.ListAccountsRequest.SerializeToString,
+            wattfold_dot_v1_dot_coordinator__pb2.ListAccountsResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -16,6 +16,7 @@ from wattfold.coordinator.adapters.agents.link import AgentLink
 from wattfold.coordinator.adapters.config.nodes import NodeEntry
 from wattfold.coordinator.adapters.service import Service
 from wattfold.coordinator.core.model import configuration, reports
+from wattfold.coordinator.core.model.account import Account, UserLimits
 from wattfold.coordinator.core.model.queue import Queue
 
 log = logging.getLogger("wattfold.coordinator")
@@ -64,6 +65,14 @@ class Membership:
         """Make these the only queues."""
         if tuple(self._service.core.state.queues.values()) != tuple(queues):
             self._service.post(configuration.QueuesConfigured(queues=tuple(queues)))
+
+    def follow_accounts(self, accounts: Sequence[Account], users: Sequence[UserLimits]) -> None:
+        """Make these the only accounts and limits of users."""
+        state = self._service.core.state
+        known = tuple(state.accounts.values()), tuple(state.user_limits.values())
+        event = configuration.AccountsConfigured(accounts=tuple(accounts), users=tuple(users))
+        if known != (event.accounts, event.users):
+            self._service.post(event)
 
     def _retire(self, node_id: NodeId) -> None:
         means = "charged until its lease expires, then outside this budget"

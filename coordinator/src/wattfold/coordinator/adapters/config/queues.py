@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from typing import Any
 
-from wattfold.contract.ids import valid_name
+from wattfold.contract.ids import NodeId, valid_name
 from wattfold.contract.units import ns_from_s
 from wattfold.coordinator.adapters.config.values import (
     ConfigError,
@@ -31,6 +32,7 @@ _QUEUE = {
     "wait_max_s": _TIME,
     "price_hold_max_s": _TIME,
     "preempts": Setting(kind=list),
+    "nodes": Setting(kind=list),
     "share": Setting(kind=str, choices=SHARES),
     "sharing_factor": Setting(kind=float, low=0.0, high=1.0),
     "max_slowdown": Setting(kind=float, low=0.0, high=1e6),
@@ -51,6 +53,17 @@ def queues_from(source: Source, tables: Any) -> tuple[Queue, ...]:
     for index, queue in enumerate(out.values()):
         _check_preempts(source.at("preempts", "queue", index), queue, out)
     return tuple(out.values())
+
+
+def check_queue_nodes(source: Source, queues: Sequence[Queue], nodes: Collection[NodeId]) -> None:
+    """Raise ConfigError if a queue has a node that the configuration does not list."""
+    for index, queue in enumerate(queues):
+        unknown = next((name for name in queue.nodes if name not in nodes), None)
+        if unknown is not None and nodes:
+            raise ConfigError(
+                f"{source.at('nodes', 'queue', index)}: queue {queue.name} has node {unknown!r}, "
+                "which is not among the [[node]] tables"
+            )
 
 
 def _check_preempts(where: Where, queue: Queue, queues: dict[str, Queue]) -> None:
@@ -90,9 +103,15 @@ def _queue(where: Where, given: dict[str, Any]) -> Queue:
         raise ConfigError(
             f"{where}: queue {given['name']}: preempts = {preempts!r} must be a list of names"
         )
+    nodes = given.get("nodes", [])
+    if not all(isinstance(name, str) and valid_name(name) for name in nodes):
+        raise ConfigError(
+            f"{where}: queue {given['name']}: nodes = {nodes!r} must be a list of node names"
+        )
     return Queue(
         name=given["name"],
         preempts=tuple(dict.fromkeys(preempts)),
+        nodes=tuple(dict.fromkeys(map(NodeId, nodes))),
         priority=given.get("priority", 1.0),
         weight=given.get("weight", 1.0),
         time_limit_ns=ns_from_s(given.get("time_limit_s", 0.0)),

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from wattfold.contract.toml_text import parsed
 from wattfold.contract.units import ns_from_s, uw_from_w
 from wattfold.coordinator.adapters.config import energy
+from wattfold.coordinator.adapters.config.accounts import accounts_from, users_from
 from wattfold.coordinator.adapters.config.emergency import EmergencySettings, emergency_from
 from wattfold.coordinator.adapters.config.nodes import (
     NodeEntry,
@@ -22,7 +23,7 @@ from wattfold.coordinator.adapters.config.nodes import (
     nodes_from,
     placement_from,
 )
-from wattfold.coordinator.adapters.config.queues import queues_from
+from wattfold.coordinator.adapters.config.queues import check_queue_nodes, queues_from
 from wattfold.coordinator.adapters.config.values import (
     ConfigError,
     Setting,
@@ -38,6 +39,7 @@ from wattfold.coordinator.adapters.node_power.settings import SETTINGS as _POWER
 from wattfold.coordinator.adapters.node_power.settings import PowerSettings, power_from
 from wattfold.coordinator.adapters.placing import PlacementSettings
 from wattfold.coordinator.adapters.requests.submissions import TimeLimits
+from wattfold.coordinator.core.model.account import Account, UserLimits
 from wattfold.coordinator.core.model.plan import Policy
 from wattfold.coordinator.core.model.queue import Queue
 from wattfold.coordinator.models.forecast import METHODS, USER
@@ -109,6 +111,8 @@ class Config:
     """Stated settings of the policy by key, such as ``parm.alpha``, as text."""
     nodes: tuple[NodeEntry, ...] = ()
     queues: tuple[Queue, ...] = ()
+    accounts: tuple[Account, ...] = ()
+    users: tuple[UserLimits, ...] = ()
     energy_price: EnergyPrice | None = None
     placement: PlacementSettings = PlacementSettings()  # noqa: RUF009 - immutable
     lease_s: float = 10.0
@@ -175,7 +179,7 @@ def _text(path: Path) -> str:
 
 def _build(source: Source, raw: dict[str, Any], flags: dict[str, Any]) -> Config:
     others = "jobs", "node", "queue", "placement", "metrics", "history", "emergency", "power"
-    tables = {*_POLICIES, *others}
+    tables = {*_POLICIES, *others, "account", "user"}
     top = _by_one_name({key: value for key, value in raw.items() if key not in tables})
     checked = checked_values(source, top, _TOP, "", extra=tables)
     flags = _by_one_name(flags)
@@ -199,16 +203,20 @@ def _build(source: Source, raw: dict[str, Any], flags: dict[str, Any]) -> Config
     if "dram_cap_w" in checked:
         names["dram_cap_uw"] = uw_from_w(checked["dram_cap_w"])
     policy_name = checked.get("policy", _DEFAULT_POLICY)
+    nodes = checked_places(
+        source, placement, nodes_from(source, raw.get("node", []), checked.get("nodes", []))
+    )
     queues = queues_from(source, raw.get("queue", []))
+    check_queue_nodes(source, queues, [node.node_id for node in nodes])
     return Config(
         energy_price=energy.price_from(source, checked.get(energy.KEY, ""), queues),
         policy=_policy(source, policy_name, policies),
         policy_settings=_stated(policy_name, policies),
-        nodes=checked_places(
-            source, placement, nodes_from(source, raw.get("node", []), checked.get("nodes", []))
-        ),
+        nodes=nodes,
         placement=placement,
         queues=queues,
+        accounts=accounts_from(source, raw.get("account", [])),
+        users=users_from(source, raw.get("user", [])),
         limits=_limits(source, jobs),
         access=_access(source, checked),
         emergency=emergency_from(source, table_of(source, raw, "emergency")),

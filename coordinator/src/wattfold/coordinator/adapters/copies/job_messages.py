@@ -76,6 +76,7 @@ def spec_message(spec: JobSpec, clock: Clock) -> pb.JobSpec:
         due_at_s=clock.wall_s(spec.due_ns),
         weight=spec.weight,
         queue=spec.queue,
+        account=spec.account,
         reservation=spec.reservation,
         preemptable=spec.preemptable,
         sharing=_SHARINGS[spec.sharing],

@@ -36,6 +36,7 @@ RIGHTS = {
     "ListNodes": Right.ANYBODY,
     "ListProfiles": Right.ANYBODY,
     "ListQueues": Right.ANYBODY,
+    "ListAccounts": Right.ANYBODY,
     "ListReservations": Right.ANYBODY,
     "ListAudit": Right.ANYBODY,  # Only operators get the entries of other users, see the handler.
     "GetPower": Right.ANYBODY,

@@ -18,12 +18,14 @@ from wattfold.coordinator.adapters.copies import site_messages
 from wattfold.coordinator.adapters.copies.job_filter import job_filter
 from wattfold.coordinator.adapters.copies.picture_feed import NoPictureError, PictureFeed
 from wattfold.coordinator.adapters.door.ownership import JobRules
+from wattfold.coordinator.adapters.door.peers import name_of
 from wattfold.coordinator.adapters.emergencies import Emergencies
 from wattfold.coordinator.adapters.history.desk import HistoryDesk
 from wattfold.coordinator.adapters.journal.audit_trail import AuditFilter
 from wattfold.coordinator.adapters.journal.journal import JournalError
 from wattfold.coordinator.adapters.journal.launch_data import LaunchData
 from wattfold.coordinator.adapters.learning.observations import Observations
+from wattfold.coordinator.adapters.requests.accounts import SubmissionRates, account_messages
 from wattfold.coordinator.adapters.requests.emergency_requests import EmergencyRequests
 from wattfold.coordinator.adapters.requests.field_checks import InvalidRequestError
 from wattfold.coordinator.adapters.requests.history_requests import HistoryRequests
@@ -88,6 +90,7 @@ class CoordinatorApi(
         self._rules = rules
         self._signal = signal
         self._submitting = asyncio.Lock()
+        self._rates = SubmissionRates()
         self._changed = asyncio.Event()
         self._version = 0
         service.listeners.append(self.changed)
@@ -136,6 +139,16 @@ class CoordinatorApi(
         """Return the queues of the configuration."""
         del request, context
         return pb.ListQueuesResponse(queues=queue_messages(self._state))
+
+    async def ListAccounts(
+        self, request: pb.ListAccountsRequest, context: Any
+    ) -> pb.ListAccountsResponse:
+        """Return the accounts and limits that the caller may see, with their use."""
+        del request, context
+        who = asker()
+        return pb.ListAccountsResponse(
+            accounts=account_messages(self._state, who, name_of(who.uid))
+        )
 
     async def Reserve(self, request: pb.ReserveRequest, context: Any) -> pb.ReserveResponse:
         """Reserve nodes for some jobs, or for none."""

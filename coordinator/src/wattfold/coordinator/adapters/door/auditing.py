@@ -36,6 +36,7 @@ LOOKS = frozenset(
         "ListNodes",
         "ListProfiles",
         "ListQueues",
+        "ListAccounts",
         "ListReservations",
         "Watch",
     }

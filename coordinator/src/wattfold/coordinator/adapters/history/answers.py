@@ -117,7 +117,8 @@ def _criteria(db: sqlite3.Connection, question: HistoryQuestion, values: dict[st
         where.append(_in(values, "user", _word_ids(db, (question.user,)), "user"))
         if question.user.isdecimal():
             where[-1] = f"({where[-1]} OR uid = {int(question.user)})"
-    for column, word in (("app", question.app), ("queue", question.queue)):
+    words = ("app", question.app), ("queue", question.queue), ("account", question.account)
+    for column, word in words:
         if word:
             where.append(_in(values, column, _word_ids(db, (word,)), column))
     if question.node:
@@ -176,6 +177,7 @@ def _message(row: sqlite3.Row, words: dict[int, str], viewer: Peer) -> pb.Histor
         size_max=row["size_max"],
         unit=_UNITS.get(word("unit"), pb.SIZE_UNIT_UNSPECIFIED),
         policy=word("policy"),
+        account=word("account"),
     )
     if row["uid"] >= 0:
         made.uid = row["uid"]

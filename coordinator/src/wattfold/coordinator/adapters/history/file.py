@@ -16,7 +16,7 @@ from wattfold.coordinator.adapters.history.rows import COLUMNS, WORDS, EndedJob
 from wattfold.coordinator.adapters.journal.file import make_private, transaction
 
 NAME = "history.sqlite"
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 WAIT_S = 5.0
 ASKED_MAX = 500
 """Jobs per query of their attempts."""
@@ -33,11 +33,15 @@ _FAILED_IN = ", ".join(f"'{state}'" for state in FAILED)
 
 ADDED = ("jobs", "failures", "core_ms", "energy_mj", "residual_ms", "capped_core_ms", "cap_mw_ms")
 """Sums of the tables `usage` and `totals`."""
-TOTALS = ("user", "app", "queue")
+TOTALS = ("user", "app", "queue", "account")
 """Kinds of the rows of `totals`, each by the column of this name."""
 _SUM_COLUMNS = ", ".join(
     f"{name} {'REAL' if name == 'cap_mw_ms' else 'INTEGER'} NOT NULL" for name in ADDED
 )
+
+
+_USAGE_KEY = ("user", "day", "app", "queue", "account")
+_USAGE_COLUMNS = ", ".join(f"{name} INTEGER NOT NULL" for name in _USAGE_KEY)
 
 
 def _sums(row: str) -> tuple[str, ...]:
@@ -56,7 +60,7 @@ def _sums(row: str) -> tuple[str, ...]:
 def _summed(row: str, sign: str) -> str:
     """Return the statements that add a row to the sums, or subtract it."""
     changed = ", ".join(f"{name} = {name} {sign} excluded.{name}" for name in ADDED)
-    keys = {"usage": [f"{row}.user, {row}.day, {row}.app, {row}.queue"]}
+    keys = {"usage": [", ".join(f"{row}.{name}" for name in _USAGE_KEY)]}
     keys["totals"] = [f"'{kind}', {row}.day, {row}.{kind}" for kind in TOTALS]
     return "".join(
         f"INSERT INTO {table} SELECT {key}, {', '.join(_sums(row))} WHERE true "
@@ -80,8 +84,8 @@ CREATE TABLE IF NOT EXISTS jobs (
 CREATE INDEX IF NOT EXISTS jobs_by_end ON jobs (end_ms);
 CREATE INDEX IF NOT EXISTS jobs_by_user ON jobs (user, end_ms);
 CREATE TABLE IF NOT EXISTS usage (
-    user INTEGER NOT NULL, day INTEGER NOT NULL, app INTEGER NOT NULL, queue INTEGER NOT NULL,
-    {_SUM_COLUMNS}, PRIMARY KEY (user, day, app, queue)
+    {_USAGE_COLUMNS},
+    {_SUM_COLUMNS}, PRIMARY KEY ({", ".join(_USAGE_KEY)})
 ) STRICT, WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS totals (
     kind TEXT NOT NULL, day INTEGER NOT NULL, key INTEGER NOT NULL,
@@ -95,7 +99,7 @@ END;
 CREATE TRIGGER IF NOT EXISTS job_removed AFTER DELETE ON jobs BEGIN
     {_summed("old", "-")}
     DELETE FROM usage WHERE user = old.user AND day = old.day AND app = old.app
-        AND queue = old.queue AND jobs = 0;
+        AND queue = old.queue AND account = old.account AND jobs = 0;
     {_EMPTY_TOTALS}
 END;
 """  # noqa: S608 - constants
@@ -195,7 +199,10 @@ class HistoryFile:
     def _prepare(self, db: sqlite3.Connection) -> None:
         db.execute("PRAGMA journal_mode=WAL")
         db.execute("PRAGMA synchronous=NORMAL")
-        if (found := schema_of(db)) not in (None, str(SCHEMA_VERSION)):
+        if (found := schema_of(db)) == "1":
+            with transaction(db):
+                _add_accounts(db)
+        elif found not in (None, str(SCHEMA_VERSION)):
             raise sqlite3.DatabaseError(
                 f"it has schema {found}, but this version writes schema {SCHEMA_VERSION}; move the "
                 "file away, or start the version that wrote it"
@@ -219,6 +226,28 @@ class HistoryFile:
             number = int(db.execute("SELECT id FROM words WHERE text = ?", (text,)).fetchone()[0])
             self._words[text] = number
         return number
+
+
+def _add_accounts(db: sqlite3.Connection) -> None:
+    """Change a file of schema 1, whose jobs have no accounts, to schema 2."""
+    db.execute("INSERT OR IGNORE INTO words (text) VALUES ('')")
+    (none,) = db.execute("SELECT id FROM words WHERE text = ''").fetchone()
+    sums = ", ".join(ADDED)
+    added = ", ".join(f"sum({name})" for name in ADDED)
+    for statement in (
+        "DROP TRIGGER job_added",
+        "DROP TRIGGER job_removed",
+        f"ALTER TABLE jobs ADD COLUMN account INTEGER NOT NULL DEFAULT {none}",
+        "ALTER TABLE usage RENAME TO usage_1",
+        f"CREATE TABLE usage ({_USAGE_COLUMNS}, {_SUM_COLUMNS}, "
+        f"PRIMARY KEY ({', '.join(_USAGE_KEY)})) STRICT, WITHOUT ROWID",
+        f"INSERT INTO usage SELECT user, day, app, queue, {none}, {sums} FROM usage_1",  # noqa: S608
+        "DROP TABLE usage_1",
+        f"INSERT INTO totals SELECT 'account', day, {none}, {added} FROM totals "  # noqa: S608
+        "WHERE kind = 'user' GROUP BY day",
+        "UPDATE meta SET value = '2' WHERE key = 'schema'",
+    ):
+        db.execute(statement)
 
 
 def schema_of(db: sqlite3.Connection) -> str | None:
@@ -254,10 +283,10 @@ def sum_again(db: sqlite3.Connection) -> None:
     named = ", ".join(
         f"{value} AS {name}" for name, value in zip(ADDED, _sums("jobs"), strict=True)
     )
-    rows = f"SELECT user, day, app, queue, {named} FROM jobs"  # noqa: S608
+    key = ", ".join(_USAGE_KEY)
+    rows = f"SELECT {key}, {named} FROM jobs"  # noqa: S608
     db.execute("DELETE FROM usage")
     db.execute("DELETE FROM totals")
-    key = "user, day, app, queue"
     db.execute(f"INSERT INTO usage SELECT {key}, {columns} FROM ({rows}) GROUP BY {key}")  # noqa: S608
     for kind in TOTALS:
         db.execute(

@@ -21,7 +21,7 @@ SORTS = {
     "state": "state",
 }
 """Orders of a list, as expressions over its columns."""
-BY = ("user", "app", "queue", "day")
+BY = ("user", "account", "app", "queue", "day")
 """Keys of a report."""
 
 
@@ -35,6 +35,7 @@ class HistoryQuestion:
     user: str = ""
     app: str = ""
     queue: str = ""
+    account: str = ""
     node: str = ""
     """A node of the last attempt."""
     states: tuple[str, ...] = ()

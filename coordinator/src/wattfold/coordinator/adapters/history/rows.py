@@ -54,10 +54,11 @@ class EndedJob:
     unit: str
     policy: str
     earlier: str
+    account: str
 
 
 COLUMNS = tuple(field.name for field in fields(EndedJob))
-WORDS = ("user", "app", "queue", "state", "unit", "policy")
+WORDS = ("user", "app", "queue", "state", "unit", "policy", "account")
 """Columns with few different values, which the file stores once each."""
 
 
@@ -101,6 +102,7 @@ def row_of(job: Job, clock: Clock, policy: str) -> EndedJob:
         unit=spec.unit.value,
         policy=policy,
         earlier=_earlier(job.attempts, clock) if job.attempts else "",
+        account=spec.account,
     )
 
 

@@ -60,6 +60,7 @@ def history_question(request: pb.ListHistoryRequest, viewer: Peer) -> HistoryQue
         user=request.user,
         app=request.app,
         queue=request.queue,
+        account=request.account,
         node=request.node,
         states=tuple(_word(state) for state in request.states if state in known),
         job_ids=tuple(request.job_ids),

@@ -52,9 +52,15 @@ def queued(spec: JobSpec, queue: Queue | None) -> JobSpec:
                 f"the job requests up to {asked} {unit}; queue {queue.name} allows at most "
                 f"{most} {unit}"
             )
+    outside = [name for name in spec.among if name not in queue.nodes] if queue.nodes else []
+    if outside:
+        raise InvalidRequestError(
+            f"node {outside[0]} is not in queue {queue.name}; `wattfold queues` lists its nodes"
+        )
     sharing = queue.sharing if spec.sharing is CoreSharing.AS_KIND else spec.sharing
     priority = spec.priority * queue.priority
-    return replace(spec, queue=queue.name, priority=priority, sharing=sharing)
+    among = spec.among or queue.nodes
+    return replace(spec, queue=queue.name, priority=priority, sharing=sharing, among=among)
 
 
 def _nodes_at_most(spec: JobSpec) -> int:
@@ -94,5 +100,6 @@ def queue_messages(state: State) -> Iterable[pb.Queue]:
             jobs_running=running.get(queue.name, 0),
             price_hold_ns_max=queue.price_hold_ns,
             preempts=queue.preempts,
+            node_ids=queue.nodes,
             sharing=_SHARINGS[queue.sharing],
         )

@@ -14,6 +14,11 @@ from wattfold.coordinator.adapters.door.ownership import JobRules, owned, scoped
 from wattfold.coordinator.adapters.door.peers import Peer
 from wattfold.coordinator.adapters.journal.journal import JournalError
 from wattfold.coordinator.adapters.journal.launch_data import LaunchData
+from wattfold.coordinator.adapters.requests.accounts import (
+    SubmissionRates,
+    accounted,
+    check_limits,
+)
 from wattfold.coordinator.adapters.requests.array_requests import (
     check_array,
     submission,
@@ -76,6 +81,7 @@ class SubmitRequests(coordinator_pb2_grpc.CoordinatorServicer):
     _limits: TimeLimits
     _rules: JobRules
     _submitting: asyncio.Lock
+    _rates: SubmissionRates
     _energy_price: EnergyPrice | None = None
 
     @property
@@ -149,12 +155,14 @@ class SubmitRequests(coordinator_pb2_grpc.CoordinatorServicer):
             queue = queue_of(request.spec.queue, state.queues)
             spec = job_spec(request.spec, limits_in(queue, self._limits))
             spec = owned(queued(spec, queue), who, self._rules)
+            spec = accounted(spec, request.spec.account, who, state)
             spec = replace(spec, due_ns=due_ns(request.spec, self._service.clock))
             check_array(request)
             launch = with_array_variables(launch_data(request.spec), request.array)
             nodes = [node.spec for node in state.nodes.values() if node.spec]
             features = {node.node_id: node.all_features for node in state.nodes.values()}
             check_possible(spec, nodes, features)
+            check_limits(spec, state)
             check_reservation(spec, state, self._service.clock.now_ns())
         except InvalidRequestError as error:
             raise RefusedError(grpc.StatusCode.INVALID_ARGUMENT, str(error)) from None
@@ -195,6 +203,9 @@ class SubmitRequests(coordinator_pb2_grpc.CoordinatorServicer):
         queue = self._state.queues.get(checked.spec.queue)
         clock = self._service.clock
         conditions = held_back(conditions, checked.spec, queue, self._energy_price, clock)
+        refused = self._rates.refusal(checked.spec, self._state, clock.now_ns())
+        if refused:
+            raise RefusedError(grpc.StatusCode.RESOURCE_EXHAUSTED, refused)
         digest = fingerprint(request) if checked.key else ""
         job_id = JobId(str(number))
         return submission(request, job_id, checked.spec, checked.key, digest, conditions)

@@ -65,6 +65,7 @@ _CSV = tuple(
 @click.option("--mine", is_flag=True, help="List only your own jobs.")
 @click.option("--app", default="", metavar="NAME", help="Application of the jobs.")
 @click.option("--queue", default="", metavar="NAME", help="Queue of the jobs.")
+@click.option("--account", default="", metavar="NAME", help="Account (project) of the jobs.")
 @click.option(
     "--node", default="", metavar="NODE", help="Node on which the last attempt of the jobs ran."
 )
@@ -92,6 +93,7 @@ def history(
     mine: bool,
     app: str,
     queue: str,
+    account: str,
     node: str,
     states: tuple[str, ...],
     order: Order,
@@ -106,7 +108,7 @@ def history(
     its GPUs. CAP W is the mean cap while it ran.
 
     Operators see all fields of all jobs. Other users see only the public fields of jobs of other
-    accounts, and --app and --queue find only their own jobs.
+    accounts, and --app, --queue and --account find only their own jobs.
 
     For example: wattfold history --since 7d --sort -energy --format id,user,energy
     """
@@ -117,6 +119,7 @@ def history(
         user=user,
         app=app,
         queue=queue,
+        account=account,
         node=node,
         states=[_state(word) for word in states],
         mine=mine,

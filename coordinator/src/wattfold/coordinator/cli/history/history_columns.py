@@ -45,4 +45,5 @@ FIELDS: Fields[pb.HistoryJob] = {
     "cap": Field(lambda job: job.mean_cap_w or None, "w"),
     "residual": Field(_private(lambda job: job.residual_s), "s"),
     "policy": Field(lambda job: job.policy),
+    "account": Field(lambda job: job.account),
 }

@@ -1,4 +1,4 @@
-"""`report`: sums over the jobs that have ended, by user, application, queue or day."""
+"""`report`: sums over the jobs that have ended, by user, account, application, queue or day."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from wattfold.v1 import coordinator_pb2 as pb
 if TYPE_CHECKING:
     from rich.text import Text
 
-BY = ("user", "app", "queue", "day")
+BY = ("user", "account", "app", "queue", "day")
 _BAR_CELLS = 20
 _COLUMNS = tuple(field.name for field in pb.ReportRow.DESCRIPTOR.fields)
 
@@ -49,7 +49,8 @@ _COLUMNS = tuple(field.name for field in pb.ReportRow.DESCRIPTOR.fields)
     type=click.Choice(BY),
     default="user",
     show_default=True,
-    help="Key of the rows: account, application, queue, or day of the end of the jobs.",
+    help="Key of the rows: user, account (project), application, queue, or day of the end of the "
+    "jobs.",
 )
 @click.option(
     "--since",
@@ -85,7 +86,7 @@ def report(
     output: Path | None,
     form: Form,
 ) -> None:
-    """Sum up ended jobs by user, application, queue or day.
+    """Sum up ended jobs by user, account, app, queue or day.
 
     Jobs count on the day of their end, by the calendar of the coordinator's host. Both days of a
     period are included. FAILED counts jobs that failed, were lost or reached their time limit. KWH

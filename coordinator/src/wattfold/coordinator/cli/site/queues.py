@@ -30,6 +30,7 @@ def queues(session: Session) -> None:
     NODES are the maximum sizes. WAIT shows the expected and the maximum wait of the queue;
     `wattfold explain` shows it for each job. PREEMPTS lists the queues that this queue may preempt.
     Only jobs submitted with --preemptable are preempted. SHARE is the default of `submit --share`.
+    ON is the list of nodes that the jobs of the queue may use.
     """
     with session.connect() as client:
         answer = client.list_queues()
@@ -55,6 +56,7 @@ def _table(listed: Iterable[pb.Queue]) -> PlainTable:
         right("RUNNING"),
         left("PREEMPTS"),
         left("SHARE"),
+        left("ON"),
     )
     for queue in listed:
         add_row(
@@ -71,6 +73,7 @@ def _table(listed: Iterable[pb.Queue]) -> PlainTable:
             str(queue.jobs_running),
             " ".join(queue.preempts) or f.NONE,
             f.shared(queue.sharing),
+            " ".join(queue.node_ids) or f.NONE,
         )
     return table
 

@@ -13,7 +13,7 @@ from wattfold.coordinator.cli.shared.texts.message_json import as_dict
 def reload(session: Session) -> None:
     """Read the configuration of the coordinator again.
 
-    Nodes, queues, the policy and its settings change without a restart. Jobs keep running, and
+    Nodes, queues, accounts, the policy and its settings change without a restart. Jobs run on, and
     leases and caps stay. Other settings need a restart, and the command names those that differ. If
     the configuration has an error, nothing changes. `wattfold-coordinator check` checks the file
     before. Only operators may do this.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from wattfold.contract.ids import NodeId
+from wattfold.coordinator.core.model.account import Account, UserLimits
 from wattfold.coordinator.core.model.queue import Queue
 
 
@@ -46,3 +47,14 @@ class CalendarStepped:
     """
 
     by_ns: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AccountsConfigured:
+    """The configuration defines these accounts and limits of users, and no others."""
+
+    accounts: tuple[Account, ...]
+    users: tuple[UserLimits, ...]
+
+
+SettingsChanged = QueuesConfigured | AccountsConfigured | PolicyChanged

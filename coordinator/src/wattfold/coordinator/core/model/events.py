@@ -15,9 +15,10 @@ from wattfold.coordinator.core.model.configuration import CalendarStepped as Cal
 from wattfold.coordinator.core.model.configuration import (
     NodeRegistered,
     NodeRetired,
-    PolicyChanged,
-    QueuesConfigured,
+    SettingsChanged,
 )
+from wattfold.coordinator.core.model.configuration import PolicyChanged as PolicyChanged
+from wattfold.coordinator.core.model.configuration import QueuesConfigured as QueuesConfigured
 from wattfold.coordinator.core.model.emergency import EmergencyBegun, EmergencyEnded
 from wattfold.coordinator.core.model.job import Assignment, JobSpec, ResizeMode
 from wattfold.coordinator.core.model.jobs.conditions import UNCONDITIONAL, StartConditions
@@ -336,8 +337,7 @@ Event = (
     | EmergencyEnded
     | NodeRegistered
     | NodeRetired
-    | QueuesConfigured
-    | PolicyChanged
+    | SettingsChanged
     | ReservationMade
     | ReservationCancelled
     | NodeOrdered

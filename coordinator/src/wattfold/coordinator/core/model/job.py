@@ -152,13 +152,13 @@ class JobSpec:
     """Snapshot folder; empty = a folder with the number of the job in ``cwd``."""
     snapshot_signal: int = 0
     snapshot_grace_ns: int = 0
-
     uid: int = UNKNOWN_UID
     """UID of the account ``user``."""
     memory_bytes: int = 0
     gpus: int = 0
     features: tuple[str, ...] = ()
     queue: str = ""
+    account: str = ""  # The project that the job counts for; empty = none.
     due_ns: int = -1
     weight: float = 1.0
     reservation: str = ""

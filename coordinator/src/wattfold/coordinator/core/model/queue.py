@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from wattfold.contract.ids import NodeId
 from wattfold.coordinator.core.model.job import CoreSharing
 
 
@@ -43,6 +44,8 @@ class Queue:
     price_hold_ns: int = 0
     """Maximum time for which a new job is held back for cheaper energy."""
     preempts: tuple[str, ...] = ()
+    nodes: tuple[NodeId, ...] = ()
+    """The nodes of its jobs, as in a partition; empty = all."""
     sharing: CoreSharing = CoreSharing.AS_KIND
     sharing_factor: float | None = None
     """Maximum share of its cores that a job lends; None = the policy decides."""

@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 from wattfold.coordinator.core.model import actions as act
-from wattfold.coordinator.core.model.configuration import PolicyChanged, QueuesConfigured
+from wattfold.coordinator.core.model.configuration import (
+    AccountsConfigured,
+    PolicyChanged,
+    QueuesConfigured,
+)
+from wattfold.coordinator.core.rules.accounts import limits
 from wattfold.coordinator.core.state.state import State
 
 
@@ -22,3 +30,10 @@ def policy_changed(state: State, event: PolicyChanged, now_ns: int) -> list[act.
     del event, now_ns
     state.plan_needed = "policy changed"
     return []
+
+
+HANDLERS: dict[type, Callable[[State, Any, int], list[act.Action]]] = {
+    QueuesConfigured: queues_configured,
+    AccountsConfigured: limits.configured,
+    PolicyChanged: policy_changed,
+}

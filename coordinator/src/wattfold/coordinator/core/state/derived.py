@@ -13,6 +13,7 @@ from wattfold.contract.ids import JobId
 from wattfold.coordinator.core.model.job import Job
 from wattfold.coordinator.core.model.node import Node
 from wattfold.coordinator.core.power.cap_sums import CapSums
+from wattfold.coordinator.core.state.admissions import Admissions
 from wattfold.coordinator.core.state.index import Index
 
 
@@ -22,6 +23,7 @@ class Derived:
 
     index: Index = field(default_factory=Index)
     cap_sums: CapSums = field(default_factory=CapSums)
+    admissions: Admissions = field(default_factory=Admissions)
 
     @classmethod
     def of(
@@ -30,6 +32,10 @@ class Derived:
         nodes: Iterable[Node],
         keys: Mapping[str, JobId],
         arrays: Iterable[JobId] = (),
+        limit_changes: int = 0,
     ) -> Derived:
         """Derive the values of a state with these jobs, nodes, idempotency keys and arrays."""
-        return cls(index=Index(jobs, nodes, keys, arrays))
+        return cls(
+            index=Index(jobs, nodes, keys, arrays),
+            admissions=Admissions.of(jobs, limit_changes),
+        )

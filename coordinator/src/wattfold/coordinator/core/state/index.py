@@ -53,8 +53,7 @@ class Index:
         """Part of the time away that did not pass, as the last event showed."""
         self.open: dict[JobId, Job] = {}
         """Jobs that have not ended, in order of submission."""
-        self.ended: dict[JobId, None] = {}
-        """Ended jobs, in order of their ends."""
+        self.ended: dict[JobId, None] = {}  # In order of their ends.
         self.unadmitted: dict[NodeId, Node] = {}
         self.retired: dict[NodeId, Node] = {}
         self.leaving: dict[NodeId, Node] = {}
@@ -79,6 +78,7 @@ class Index:
         self._ended_tasks: dict[JobId, dict[JobId, None]] = {}
         self.unfilled: dict[JobId, None] = {}
         """Arrays that may lack tasks, besides the arrays of touched tasks."""
+        self.node_changes = 0  # Number of calls of `nodes_changed`.
         self.capacities: dict[JobId, int] = {}
         """Numbers of tasks that the known nodes could run, of arrays that asked for it."""
         for node in nodes:
@@ -194,7 +194,7 @@ class Index:
 
     def nodes_changed(self, arrays: Iterable[JobId]) -> None:
         """Let arrays count again how many of their tasks the nodes could run."""
-        self.capacities.clear()
+        self.node_changes, self.capacities = self.node_changes + 1, {}
         self.unfilled.update(dict.fromkeys(arrays))
 
     def _note_end(self, job_id: JobId) -> None:

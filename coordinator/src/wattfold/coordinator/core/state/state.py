@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import Epoch, JobId, NodeId
+from wattfold.coordinator.core.model.account import Account, UserLimits
 from wattfold.coordinator.core.model.announced import Announced
 from wattfold.coordinator.core.model.emergency import Emergency
 from wattfold.coordinator.core.model.events import ProfileStored, ProgramCertified
@@ -148,6 +149,10 @@ class State:
     emergency: Emergency | None = None
     """The emergency in force."""
     queues: dict[str, Queue] = field(default_factory=dict)
+    accounts: dict[str, Account] = field(default_factory=dict)
+    user_limits: dict[str, UserLimits] = field(default_factory=dict)
+    limit_changes: int = 0
+    """Number of times that accounts or limits were configured."""
     reservations: dict[str, Reservation] = field(default_factory=dict)
     """Current and future reservations."""
     begun: list[str] = field(default_factory=list)
@@ -166,7 +171,7 @@ class State:
 
     def __post_init__(self) -> None:
         jobs, nodes = self.jobs.values(), self.nodes.values()
-        self.derived = Derived.of(jobs, nodes, self.keys, self.arrays)
+        self.derived = Derived.of(jobs, nodes, self.keys, self.arrays, self.limit_changes)
 
     @property
     def origin_s(self) -> float:

@@ -44,6 +44,7 @@ def job_fields(now_s: float) -> Fields[pb.Job]:
         "done": Field(done_share),
         "energy": Field(_energy_j, "j"),
         "exit": Field(_exit_code),
+        "account": Field(lambda job: job.spec.account),
     }
 
 

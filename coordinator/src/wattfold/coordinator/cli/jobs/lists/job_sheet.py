@@ -104,6 +104,7 @@ def _all_fields(job: pb.Job, now_s: float) -> Fields:
         *_times(job, now_s),
         *_condition_fields(job),
         *([("queue", spec.queue)] if spec.queue else []),
+        *([("account", spec.account)] if spec.account else []),
         *([("reservation", spec.reservation)] if spec.reservation else []),
         *_requests(spec),
         *_due_fields(job),

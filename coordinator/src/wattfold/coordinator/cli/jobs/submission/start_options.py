@@ -94,6 +94,13 @@ def start_options(command: F) -> F:
             help="Queue of the job (see `wattfold queues`). Default: the queue `default`, if the "
             "site has one.",
         ),
+        click.option(
+            "--account",
+            default="",
+            metavar="NAME",
+            help="Account (project) that the job counts for (see `wattfold accounts`). Default: "
+            "your first account, if you have one.",
+        ),
     ):
         command = option(command)
     return command

@@ -75,6 +75,7 @@ def spec_of(
         due_at_s=options["due_at_s"] or 0.0,
         weight=options["weight"],
         queue=options["queue"],
+        account=options["account"],
         reservation=options["reservation"],
         umask=request.umask(),
         resource_limits=request.soft_limits(),

@@ -178,10 +178,8 @@ class CoordinatorClient(NodePowerCalls):
 
     def list_history(self, request: pb.ListHistoryRequest) -> pb.ListHistoryResponse:
         """Return ended jobs."""
-        answer: pb.ListHistoryResponse = self._call(
-            self._stub.ListHistory, request, HISTORY_TIMEOUT_S
-        )
-        return answer
+        got: pb.ListHistoryResponse = self._call(self._stub.ListHistory, request, HISTORY_TIMEOUT_S)
+        return got
 
     def report(self, request: pb.GetReportRequest) -> pb.GetReportResponse:
         """Return sums over ended jobs."""
@@ -192,6 +190,11 @@ class CoordinatorClient(NodePowerCalls):
         """Return the queues of the site."""
         answer: pb.ListQueuesResponse = self._call(self._stub.ListQueues, pb.ListQueuesRequest())
         return answer
+
+    def list_accounts(self) -> pb.ListAccountsResponse:
+        """Return the accounts and limits that this user may see."""
+        got: pb.ListAccountsResponse = self._call(self._stub.ListAccounts, pb.ListAccountsRequest())
+        return got
 
     def reserve(self, request: pb.ReserveRequest) -> pb.Reservation:
         """Reserve nodes for some jobs, or for maintenance."""

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 SCHEMAS = {
+    "accounts": 1,
     "advise": 1,
     "budget-list": 1,
     "history": 1,

@@ -6,6 +6,9 @@ job that was requeued, for whatever reason, continues from its snapshot.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 from wattfold.contract.units import w_from_uw
 from wattfold.coordinator.core.model import actions as act
 from wattfold.coordinator.core.model import events as ev
@@ -116,3 +119,9 @@ def _look_again(state: State, app: str) -> None:
         if job.spec.app == app and job.spec.epochs:
             state.index.touch_job(job)
             state.plan_needed = "epoch times changed"
+
+
+HANDLERS: dict[type, Callable[[State, Any, int], list[act.Action]]] = {
+    ev.EpochTimesStored: epoch_times_stored,
+    ev.EpochsTold: epochs_told,
+}

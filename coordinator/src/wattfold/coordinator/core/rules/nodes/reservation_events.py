@@ -6,6 +6,9 @@ another reservation has this name.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 from wattfold.coordinator.core.model import actions as act
 from wattfold.coordinator.core.model import events as ev
 from wattfold.coordinator.core.model.job import KEEPS_STATES, Ender, Job, JobState
@@ -112,3 +115,9 @@ def _changed(state: State, reservation: Reservation, why: str) -> None:
     for node_id in reservation.nodes:
         if node_id in state.nodes:
             state.index.touch(node_id)
+
+
+HANDLERS: dict[type, Callable[[State, Any, int], list[act.Action]]] = {
+    ev.ReservationMade: made,
+    ev.ReservationCancelled: cancelled,
+}
