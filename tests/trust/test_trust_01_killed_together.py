@@ -8,8 +8,11 @@ depends on timing: processes are stopped in place, or killed.
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import signal
+import struct
+import termios
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -49,6 +52,20 @@ def seen_second(guard: int) -> int:
     return 0
 
 
+def passed_on(guard: int) -> bool:
+    """Whether a guard has read all messages of its agent, and waits for more.
+
+    A guard that is stopped with an unread lease cannot pass it on to its second.
+    """
+    pipe = os.open(f"/proc/{guard}/fd/0", os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        (unread,) = struct.unpack("i", fcntl.ioctl(pipe, termios.FIONREAD, bytes(4)))
+    finally:
+        os.close(pipe)
+    state = Path(f"/proc/{guard}/stat").read_text().rpartition(")")[2].split()[0]
+    return unread == 0 and state == "S"
+
+
 def agent_of(node: Node) -> int:
     assert node.agent.process is not None
     return node.agent.process.pid
@@ -82,6 +99,7 @@ def hang_agent_and_kill_guard(node: Node, guard: int, second: int) -> None:
 
 
 def hang_agent_and_guard(node: Node, guard: int, second: int) -> None:
+    until(lambda: passed_on(guard))
     os.kill(agent_of(node), signal.SIGSTOP)
     os.kill(guard, signal.SIGSTOP)
 
