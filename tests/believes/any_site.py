@@ -21,7 +21,6 @@ from believes.sound_node import inventory
 from google.protobuf.message import Message
 from unit.adapters.api_site import BUDGET_UW, ApiSite
 from unit.adapters.in_place import InPlaceWorker
-from unit.core.stage import CHECKED
 
 from wattfold.contract.ids import JobId, NodeId
 from wattfold.coordinator.adapters.agents.agents import Agents
@@ -46,10 +45,13 @@ from wattfold.coordinator.core.model import actions as act
 from wattfold.coordinator.core.model import events as ev
 from wattfold.coordinator.core.model.job import JobState
 from wattfold.coordinator.core.rules.invariants import check_invariants
+from wattfold.coordinator.core.state.state import CoreSettings
 from wattfold.coordinator.policies.fifo.policy import FifoEasy
 from wattfold.v1 import coordinator_pb2 as pb
 from wattfold.v1 import node_agent_pb2 as agent_pb
 
+SETTINGS = CoreSettings(check_every=1)
+"""The site has no programs that switch nodes."""
 WITHIN_S = 240.0
 RUNNING = agent_pb.PROCESS_STATE_RUNNING
 NODES = (NodeId("n0"), NodeId("n1"))
@@ -151,7 +153,7 @@ class AnySite(ApiSite):
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
-        self.core.state.settings = CHECKED
+        self.core.state.settings = SETTINGS
         self.address = "127.0.0.1:0"
         state, service = self.core.state, self.service
         nobody = pwd.getpwnam("nobody")
@@ -302,7 +304,7 @@ class AnySite(ApiSite):
         check_invariants(self.core.state)
         assert not self.journal.aside(), self.journal.aside()
         self.journal.commit()
-        again = CoordinatorCore(BUDGET_UW, CHECKED)
+        again = CoordinatorCore(BUDGET_UW, SETTINGS)
         replay(self.journal, again)
         assert _state(again) == _state(self.core)
 

@@ -184,10 +184,11 @@ def _be_second(
 def _take_over(state_dir: str, instance: str, told: dict[str, Any]) -> None:
     """Do the work of an ended guard until another guard is on record.
 
-    A living agent starts another guard within moments, or hangs.
+    A living agent starts another guard within moments, or hangs. The guard may have ended with a
+    lease that it had not passed on, so without a known lease it counts as ending now.
     """
-    due_ns = told.get("deadline_ns", 0)
-    hung_ns = due_ns + _SECOND_PATIENCE_NS if due_ns else 0
+    due_ns = told.get("deadline_ns", 0) or time.monotonic_ns()
+    hung_ns = due_ns + _SECOND_PATIENCE_NS
     while _on_record(state_dir, instance) and not _done(state_dir, instance):
         writes = _writes(_read(state_dir, WRITES_RECORD) or told, state_dir)
         if _since(due_ns) >= 0 and _lapse(state_dir, instance, writes, due_ns, _BOTH):

@@ -22,6 +22,7 @@ from wattfold.v1 import coordinator_pb2_grpc
 
 CRITERIA_MAX = 1000
 """Maximum number of states or jobs in one request."""
+_TIME_MAX_S = 1e11
 
 
 class HistoryRequests(coordinator_pb2_grpc.CoordinatorServicer):
@@ -35,6 +36,13 @@ class HistoryRequests(coordinator_pb2_grpc.CoordinatorServicer):
             await _refuse(context, f"no order {request.sort!r}; choose one of {', '.join(SORTS)}")
         if max(len(request.states), len(request.job_ids)) > CRITERIA_MAX:
             await _refuse(context, f"more than {CRITERIA_MAX} states or jobs in one request")
+        # An infinite time or NaN is within no range.
+        if not all(abs(at_s) <= _TIME_MAX_S for at_s in (request.since_s, request.until_s)):
+            await _refuse(
+                context,
+                f"since_s = {request.since_s:g} and until_s = {request.until_s:g} must be times "
+                f"up to {_TIME_MAX_S:g} s",
+            )
         question = history_question(request, asker())
         return await _answered(self._history.history(question), context)
 

@@ -238,7 +238,7 @@ def auto(session: Session, node_id: str) -> None:
 @click.argument("nodes", metavar="N", type=click.IntRange(0, 1_000_000))
 @session_command
 def keep_awake(session: Session, nodes: int) -> None:
-    """Keep N nodes without jobs awake, even if no job is expected; 0 = plans decide alone."""
+    """Keep N nodes without jobs awake; 0 = plans decide alone."""
     with session.connect() as client:
         answer = client.keep_nodes_awake(nodes)
     if session.json:
