@@ -189,6 +189,16 @@ def test_a_second_acts_for_a_guard_that_hung_before_the_lease(calm: Node) -> Non
     until(calm.at_floor)
 
 
+def test_a_second_acts_for_a_guard_that_was_killed_before_the_lease(calm: Node) -> None:
+    """The agent hangs, and the guard has not read the lease."""
+    guard = calm.guard_pid()
+    second_of(guard)
+    os.kill(guard, signal.SIGSTOP)
+    no_job(calm)
+    hang_agent_and_kill_guard(calm, guard, 0)
+    until(calm.at_floor)
+
+
 @pytest.mark.parametrize("moment", [job_ended, job_ends_unseen, keeper_killed])
 def test_no_moment_at_the_end_of_the_last_job_leaves_caps_behind(
     calm: Node, moment: Callable[[Node], None]

@@ -184,8 +184,7 @@ def _be_second(
 def _take_over(state_dir: str, instance: str, told: dict[str, Any]) -> None:
     """Do the work of an ended guard until another guard is on record.
 
-    A living agent starts another guard within moments, or hangs. The guard may have ended with a
-    lease that it had not passed on, so without a known lease it counts as ending now.
+    A living agent soon starts another guard, or hangs. A lease that was not passed on ends now.
     """
     due_ns = told.get("deadline_ns", 0) or time.monotonic_ns()
     hung_ns = due_ns + _SECOND_PATIENCE_NS
