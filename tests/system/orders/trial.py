@@ -2,8 +2,8 @@
 
 Each order is a site of its own: a coordinator, three agents on zones of different ranges that
 are mounted through FUSE, jobs, and a budget far below the sum of their maxima. Parts of it are
-stopped, killed and started again, nodes are drained, released, removed and readmitted, budgets
-are set, announced, scheduled and cancelled, emergencies begin and end, and disks of agents are
+stopped, killed and started again. Nodes are drained, released, removed and readmitted. Budgets
+are set, announced, scheduled and cancelled, emergencies begin and end. Disks of agents are
 filled (as root), at random.
 Accidents are among it: state folders are copied and used, calendars are set (with libfaketime),
 counters of energy are reset, and events are stored that cannot be handled. After each write to a

@@ -35,7 +35,7 @@ class PowerOrder(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PowerPlan:
-    """Which nodes a plan puts to sleep and wakes, and the nodes that have to be awake soon.
+    """The decision of a plan: nodes that fall asleep, wake, or have to be awake soon.
 
     ``needed`` are nodes of planned starts and reservations that are near. They do not fall asleep.
     """

@@ -1,7 +1,7 @@
 """The demand of a job, which counts for the limits of its user and its account.
 
-A job counts with the most that it may ever hold: its maximum size, and the power of this size at
-the cap that it requested, or else at the maximum of the nodes. So no policy has to know a limit:
+A job counts with its maximum size, and with the power of this size at the cap that it requested, or
+else at the maximum of the nodes. So no policy has to know a limit:
 whatever size and cap it chooses, and however it changes them later, the limits hold.
 """
 

@@ -93,7 +93,7 @@ def enforce(state: State, named: JobId | str, now_ns: int) -> None:
 
 
 def _count_again(state: State, admissions: Admissions) -> None:
-    """Count the admitted jobs with their demands on the present nodes."""
+    """Count the admitted jobs with their demands on the current nodes."""
     admitted = [job_id for job_id in admissions.admitted if job_id in state.index.open]
     admissions.clear()
     for job_id in admitted:

@@ -1,4 +1,4 @@
-"""Nodes whose sleep is decided with the plan: what plans see of them, and what a plan changes.
+"""Sleep of nodes as a part of the plan: the view that plans have of nodes, and the changes.
 
 With `SleepSettings.decides`, policies plan as if every node without a job slept. A *shown* node has
 the charge of a sleeping node, and a job on it is charged with the rest. So a plan may use the power
@@ -127,7 +127,7 @@ def reason(state: State, node: Node) -> str:
     return "sleeps because no job needs it"
 
 
-# What plans see.
+# The view of plans.
 
 
 def shown(state: State, node: Node, spec: NodeSpec, kept: Collection[NodeId]) -> NodeSpec:
@@ -227,7 +227,7 @@ def worn(state: State, node: Node, now_ns: int) -> bool:
     return bool(most) and sum(at > now_ns - DAY_NS for at in node.booted_ns) >= most
 
 
-# What a plan changes.
+# The changes of a plan.
 
 
 def judged(state: State, plan: PowerPlan, starts: Sequence[Assignment], now_ns: int) -> PowerPlan:
