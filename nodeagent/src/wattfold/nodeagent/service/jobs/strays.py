@@ -48,7 +48,8 @@ class Strays:
             for job in list(self._jobs.values()):
                 # A change of mask checks its job itself.
                 if job.live and job.pid and not job.lock.locked():
-                    self._look(job, job.place)
+                    # Of cores that it did not leave, too: these are reported while it stays there.
+                    self._look(job, job.cpus or job.berth)
             cost_ns = time.thread_time_ns() - started_ns
             await next_beat(_PACE.interval_ns(cost_ns) / NS_PER_S)
 
