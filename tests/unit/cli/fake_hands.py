@@ -11,13 +11,17 @@ from wattfold.v1 import coordinator_pb2_grpc as pb_grpc
 
 
 class FakeHands(pb_grpc.CoordinatorServicer):
-    """Requests about one job; `signals` and `modifications` are those that arrived."""
+    """Requests about one job; `signals` and `modifications` are those that arrived.
+
+    `accounts` are its answer to ListAccounts.
+    """
 
     changed: threading.Condition
 
     def __init__(self) -> None:
         self.signals: list[pb.SignalJobRequest] = []
         self.modifications: list[pb.ModifyJobRequest] = []
+        self.accounts: list[pb.Account] = []
 
     def _enter(self, method: str, context: grpc.ServicerContext) -> None:
         raise NotImplementedError
@@ -55,7 +59,7 @@ class FakeHands(pb_grpc.CoordinatorServicer):
 
     def ListAccounts(self, request, context):  # noqa: N802
         self._enter("ListAccounts", context)
-        return pb.ListAccountsResponse()
+        return pb.ListAccountsResponse(accounts=self.accounts)
 
     def ListQueues(self, request, context):  # noqa: N802
         self._enter("ListQueues", context)

@@ -64,6 +64,41 @@ def test_a_policy_that_is_none_is_refused_with_the_nearest() -> None:
 # ---- compare -----------------------------------------------------------------------------------
 
 
+def test_limits_are_read_from_a_file(tmp_path: Path) -> None:
+    # Two jobs of one node for 100 s, the second a second later.
+    swf = log(tmp_path, *(job(number, number, f5=1, f8=1, f12=7) for number in (1, 2)))
+    limits = tmp_path / "limits.toml"
+    words = ("compare", "--log", str(swf), "--nodes=2", "--policies=easy,fcfs", "--json")
+    limits.write_text('[power]\nbudget_w = 1.0\n[[user]]\nname = "7"\njobs_max = 1\n')
+
+    def waits(*more: str) -> list[float]:
+        done = wattfold(*words, *more)
+        assert done.exit_code == ExitCode.OK, done.stderr
+        return [run["wait_s_mean"] for run in json.loads(done.stdout)["runs"]]
+
+    assert waits() == [0, 0]
+    assert waits("--limits", str(limits)) == [49.5, 49.5]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[power]\n", "has no limits; add [[account]] or [[user]] tables"),
+        ('[[user]]\nname = "7"\njobs_max = -1\n', "line 3"),
+        ('[[user]]\nname = "7"\ncores_max = 2\nwatts = 3\n', "watts"),
+        ("[[user]\n", "--limits: "),
+        ('[[user]]\nname = "*"\ncores_max = 3\n', "the service would refuse it"),
+        ("[[user]]\nname = '\x00'\n", "--limits: "),
+    ],
+)
+def test_limits_that_cannot_apply_are_refused(tmp_path: Path, text: str, said: str) -> None:
+    limits = tmp_path / "limits.toml"
+    limits.write_text(text)
+    done = wattfold("compare", *MODEL, "--procs-per-node=4", "--limits", str(limits))
+    assert (done.exit_code, said in done.stderr) == (ExitCode.USAGE, True), done.stderr
+    assert done.stderr.count("\n") == 1
+
+
 def test_policies_are_compared_with_the_first(tmp_path: Path) -> None:
     picture = tmp_path / "policies.png"
     names = "easy,fifo,easy-uniform"

@@ -97,6 +97,19 @@ def test_both_runs_are_shown(site: FakeCoordinator, wattfold: Command) -> None:
     assert first.split()[-1] == "never"
 
 
+def test_limits_of_accounts_count(site: FakeCoordinator, wattfold: Command) -> None:
+    lab = site.jobs["1"].spec, site.jobs["3"].spec
+    for spec in lab:
+        spec.account = "lab"
+    site.accounts.append(pb.Account(kind="account", name="lab", members=["*"], jobs_max=1))
+    site.accounts.append(pb.Account(kind="user", name="nobody", jobs_max=1))
+    answer = told(wattfold, "--nodes", "+2", "--budget", "320W")
+    # Job 1 of the same account runs for 600 s more, so job 3 waits although a node is free. Then
+    # it is behind job 2.
+    assert starts(answer, "as_it_is")["3"] == pytest.approx(1200, abs=2)
+    assert starts(answer, "with_the_change") == pytest.approx({"1": -400, "2": 0, "3": 600}, abs=2)
+
+
 def test_one_job_is_shown(site: FakeCoordinator, wattfold: Command) -> None:
     shown = wattfold("what-if", "--nodes", "+1", "--budget", "240W", "--job", "2").stdout
     assert "starts, as it is" in shown

@@ -34,6 +34,7 @@ from wattfold.simulator.engine.budget import BudgetSchedule
 from wattfold.simulator.engine.budget_steps import steps_of
 from wattfold.simulator.engine.counted import CountedHoldings, check_counted
 from wattfold.simulator.engine.errors import SimulationError
+from wattfold.simulator.engine.job_limits import JobLimits
 from wattfold.simulator.engine.machines.holdings import Holdings, Nodes
 from wattfold.simulator.engine.machines.machine import Machine
 from wattfold.simulator.engine.machines.node_machine import NodeMachine
@@ -75,7 +76,7 @@ class PoolSimulation:
 
     With ``restart_ns``, jobs change size by restarts. Each change then costs a job this many
     nanoseconds instead of the transfer of its data over links. The scheduler sees a job from its
-    ``begin_ns`` on; without, from its submission on.
+    ``begin_ns`` on; without, from its submission on. With ``limits``, it sees admitted jobs only.
     """
 
     def __init__(
@@ -93,6 +94,7 @@ class PoolSimulation:
         restart_ns: int | None = None,
         prices: Prices | None = None,
         begin_ns: Ints | None = None,
+        limits: JobLimits | None = None,
     ) -> None:
         if model is None:
             model = RunTimeModel.PASS if table.profiles else RunTimeModel.IDEAL
@@ -100,8 +102,7 @@ class PoolSimulation:
         self._holdings: Holdings
         if isinstance(machine, NodeMachine):
             if dram is not None:
-                name = scheduler.name
-                raise ValueError(f"{name} chooses DRAM caps, which named nodes do not have")
+                raise ValueError(f"{scheduler.name} chooses DRAM caps, not possible by node")
             if restart_ns is not None:
                 where = f"not under {scheduler.name} here"
                 raise ValueError(f"restarts are charged only for counted whole nodes, {where}")
@@ -133,7 +134,7 @@ class PoolSimulation:
         self._idle_uw = machine.idle_total_uw
         self._unused_uw = machine.unused_total_uw
         self.table, self.machine, self.scheduler, self.budget = table, machine, scheduler, budget
-        self.seed, self.prices = seed, prices
+        self.seed, self.prices, self._limits = seed, prices, limits
         self.events = self.ended = 0
         self.on_end: Callable[[PoolSimulation, int], None] | None = None
         seen_ns = table.submit_ns if begin_ns is None else begin_ns
@@ -162,6 +163,8 @@ class PoolSimulation:
         """Consecutive entries, each with one number per name of `SERIES`."""
         self._empty_uw = array("q") if table.training is not None else None
         known: Any = self._holdings.jobs
+        for job, at_ns in enumerate(() if begin_ns is None else begin_ns.tolist()):
+            known.arrive(job, at_ns)
         self.scheduler.attach(known)
 
     @property
@@ -273,7 +276,10 @@ class PoolSimulation:
             if each and (decisions := decide(now_ns)):
                 self._apply(decisions, now_ns)
         while submit_ns[self._next] == now_ns:
-            scheduler.submit(self._order[self._next], now_ns)
+            if self._limits is None:
+                scheduler.submit(self._order[self._next], now_ns)
+            else:
+                self._admitted(self._limits.submitted(self._order[self._next]), now_ns)
             self._next += 1
             self.events += 1
             asked += each
@@ -298,8 +304,15 @@ class PoolSimulation:
         self.ended += 1
         self._holdings.end(job)
         self.scheduler.end(job, now_ns)
+        if self._limits is not None:
+            self._admitted(self._limits.ended(job), now_ns)
         if self.on_end is not None:
             self.on_end(self, job)
+
+    def _admitted(self, jobs: Sequence[int], now_ns: int) -> None:
+        for job in jobs:
+            self._holdings.jobs.arrive(job, now_ns)
+            self.scheduler.submit(job, now_ns)
 
     def _spendable_uw(self) -> int:
         """Return the power that plans may use above the charge of nodes without a job."""
@@ -400,26 +413,13 @@ def simulate(
     scheduler: AnyScheduler,
     budget: BudgetSchedule,
     *,
-    model: RunTimeModel | None = None,
-    placement: str = "any",
-    resize_costs: bool = True,
-    seed: int = 0,
-    preemption: PreemptionRule | None = None,
-    restart_ns: int | None = None,
     on_turn: Callable[[Turn], bool] | None = None,
+    **options: Any,
 ) -> RunRecord:
-    """Run a simulation to its end, or until ``on_turn`` returns False."""
-    run = PoolSimulation(
-        table,
-        machine,
-        scheduler,
-        budget,
-        model=model,
-        placement=placement,
-        resize_costs=resize_costs,
-        seed=seed,
-        preemption=preemption,
-        restart_ns=restart_ns,
-    )
+    """Run a simulation to its end, or until ``on_turn`` returns False.
+
+    ``options`` are those of `PoolSimulation`.
+    """
+    run = PoolSimulation(table, machine, scheduler, budget, **options)
     run.run(on_turn)
     return run.record()

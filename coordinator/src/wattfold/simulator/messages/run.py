@@ -12,6 +12,7 @@ from functools import partial
 
 import numpy as np
 
+from wattfold.coordinator.core.model.configuration import AccountsConfigured
 from wattfold.coordinator.core.model.node import Curve
 from wattfold.coordinator.core.model.plan import Policy
 from wattfold.coordinator.models.pass_model import SizeUnit
@@ -48,6 +49,8 @@ class SimulationInputs:
     incidents: tuple[Incident, ...] = ()
     restart: bool = False
     """Malleable jobs change size by restarts, which take `ClusterOptions.restarts`."""
+    limits: AccountsConfigured | None = None
+    """Limits of users and accounts."""
     until_ns: int | None = None
     """The run stops at this time at the latest."""
     options: ClusterOptions = ClusterOptions(lease_ns=60 * S)  # noqa: RUF009 - immutable
@@ -76,6 +79,8 @@ class _ClusterRun:
         )
         options = replace(experiment.options, idle_uw=machine.idle_uw)
         self.cluster = SimulatedCluster(specs, policy, experiment.budget[0].budget_uw, options)
+        if experiment.limits is not None:
+            self.cluster.post(experiment.limits)
         self._to_come = 0
         self.energy_before_uw_ns = 0
         self._idle_since_ns = -1
@@ -93,6 +98,7 @@ class _ClusterRun:
             model=model,
             estimates=experiment.estimates,
             restarts=experiment.options.restarts if experiment.restart else None,
+            accounts=experiment.limits.accounts if experiment.limits else (),
         ):
             self._at(submission.submit_ns, partial(self._submit, submission))
         for step in experiment.budget[1:]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import JobId, NodeId, ZoneName
+from wattfold.coordinator.core.model.account import Account, first_account
 from wattfold.coordinator.core.model.events import ProfileStored
 from wattfold.coordinator.core.model.job import CoreSharing, JobKind, JobSpec, ResizeMode
 from wattfold.coordinator.core.model.node import Curve, NodeSpec, Zone, ZoneKind
@@ -76,18 +77,23 @@ def submissions(
     model: SpeedModel,
     estimates: bool,
     restarts: RestartTimes | None = None,
+    accounts: Sequence[Account] = (),
 ) -> Iterator[Submission]:
     """Yield the jobs of a table in its order; the ID of a job is its position.
 
     ``unit`` NODES: sizes are whole nodes. CORES: sizes are cores of one node. ``estimates``: users
     state their times; otherwise a policy knows only the profile of a job. ``restarts``: malleable
-    jobs are resized by restarts. Raises ValueError for a job larger than a node.
+    jobs are resized by restarts. ``accounts``: of these, jobs count for the first of their users.
+    Raises ValueError for a job larger than a node.
     """
     largest = int(jobs.size_max.max()) if len(jobs) else 0
     if unit is SizeUnit.CORES and largest > cores_per_node:
         raise ValueError(f"a job requests {largest} cores, but a node has {cores_per_node}")
     for index in range(len(jobs)):
         one = _submission(jobs, index, cores_per_node, unit, model, estimates)
+        if accounts:
+            account = first_account(accounts, one.spec.user)
+            one = replace(one, spec=replace(one.spec, account=account))
         if restarts is not None and one.spec.kind is JobKind.MALLEABLE:
             grace_ns = max(2 * restarts.save_ns, GRACE_NS)
             one = replace(

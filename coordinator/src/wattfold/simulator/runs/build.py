@@ -19,6 +19,7 @@ from wattfold.simulator.engine.running_jobs.jobs import (
 )
 from wattfold.simulator.engine.sleep.sleeping_pool import SleepingPool
 from wattfold.simulator.runs.case import SimulationCase, WorkloadSource
+from wattfold.simulator.runs.limits import job_limits
 from wattfold.simulator.runs.schedulers import counts, machine_of, scheduler_of
 from wattfold.simulator.runs.sleep import at_rest, sleeping_nodes
 from wattfold.simulator.workloads import selection
@@ -232,6 +233,7 @@ def simulation_of(case: SimulationCase, table: JobTable) -> PoolSimulation:
 
     Raises ValueError for inconsistent jobs, machine or budget.
     """
+    limits = job_limits(case, table)
     case = counted_case(case, table)
     table = on_machine(table, case.machine)
     if case.sleep is not None:
@@ -248,6 +250,7 @@ def simulation_of(case: SimulationCase, table: JobTable) -> PoolSimulation:
             seed=case.seed,
             prices=case.prices,
             begin_ns=_held_until_ns(case, table),
+            limits=limits,
         )
     return PoolSimulation(
         table,
@@ -262,6 +265,7 @@ def simulation_of(case: SimulationCase, table: JobTable) -> PoolSimulation:
         restart_ns=case.restarts.total_ns if case.restarts else None,
         prices=case.prices,
         begin_ns=_held_until_ns(case, table),
+        limits=limits,
     )
 
 

@@ -24,6 +24,7 @@ from wattfold.simulator.messages.restarts import RestartTimes
 from wattfold.simulator.messages.run import SimulationInputs, run
 from wattfold.simulator.messages.work import SpeedModel
 from wattfold.simulator.runs.case import MessageLevel, PolicyChoice, SimulationCase
+from wattfold.simulator.runs.limits import job_limits
 
 COMMAND_S = 1.0
 """Timeout of a command in the simulated cluster."""
@@ -34,13 +35,15 @@ CHECK_EVERY = 200
 def run_by_messages(case: SimulationCase, table: JobTable, level: MessageLevel) -> ClusterRecord:
     """Run a case to its end.
 
-    Raises ValueError for settings without support here, and the core's errors with the last events.
+    Raises ValueError for settings without support here and for jobs that can never start, and the
+    core's errors with the last events.
     """
     if case.source.ends_at_limit:
         raise ValueError("--end-at-limit is for the pool")
     case.policy.check_unlimited("not at the level of messages")
     _check_deadlines(case, level)
     _check_floors(case)
+    job_limits(case, table)
     first_ns = int(table.submit_ns.min()) if len(table) else 0
     budget = tuple(
         MeteredBudget(
@@ -57,6 +60,7 @@ def run_by_messages(case: SimulationCase, table: JobTable, level: MessageLevel) 
         model=SpeedModel(case.model.value) if case.model else None,
         window_ns=ns_from_s(level.window_s),
         restart=level.restarts,
+        limits=case.limits,
         options=ClusterOptions(
             seed=case.seed,
             faults=Faults(

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+from wattfold.coordinator.core.model.configuration import AccountsConfigured
 from wattfold.coordinator.core.model.queue import Waits
 from wattfold.coordinator.policies import registry
 from wattfold.coordinator.policies.description import Value
@@ -44,6 +45,7 @@ LATER = (
     "size_most",
     "sleep",
     "price_hold_ns",
+    "limits",
 )
 """Fields that the identity of a run contains only if used, so that old identities stay valid."""
 
@@ -232,6 +234,8 @@ class SimulationCase:
     """Longest time for which a job is held back for cheaper hours."""
     sleep: SleepCase | None = None
     """Sleeping nodes; None: all nodes are always awake."""
+    limits: AccountsConfigured | None = None
+    """Limits of users and accounts. Users have the numbers of the log as their names."""
     folder: Path | None = None
     """Folder of the run's files; not part of its identity."""
 

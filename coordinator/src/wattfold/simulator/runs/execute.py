@@ -38,7 +38,7 @@ CHECKPOINT_EVERY_S = 30.0
 METRICS = "metrics.json"
 FILES = ("jobs.csv", "jobs.parquet", "series.csv", "series.parquet", METRICS, CHECKPOINT)
 """Files that a run may leave in its folder."""
-FORMAT = 7
+FORMAT = 8
 """Format version of checkpoints; raised when the pickled state changes."""
 
 

@@ -3,8 +3,8 @@
 The run has two phases. In the first phase, the jobs that run now start at their real times on their
 real resources, under a budget that never binds. So the core knows submissions, starts and time
 limits as the coordinator does. At ``now_ns``, the second phase begins: the progress of running jobs
-is set, and the policy, the budget, announced budgets, reservations and closed nodes take effect.
-The run ends when no job can run any more.
+is set, and the policy, the budget, announced budgets, limits, reservations and closed nodes take
+effect. The run ends when no job can run any more.
 
 Nothing in it depends on chance: two runs of equal queues and policies are equal.
 """
@@ -174,6 +174,8 @@ class _QueueRun:
         cluster.set_budget(queue.budget_uw, DEADLINE_NS)
         for one in queue.announced:
             cluster.announce_budget(one.budget_uw, one.at_ns)
+        if queue.limits is not None:
+            cluster.post(queue.limits)
         cluster.policy = self._policy
         cluster.post(configuration.PolicyChanged(name=self._policy.name))
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 from wattfold.contract.ids import JobId, NodeId
 from wattfold.contract.units import w_from_uw
+from wattfold.coordinator.core.model.configuration import AccountsConfigured
 from wattfold.coordinator.core.model.events import (
     EpochTimesStored,
     ProfileStored,
@@ -91,6 +92,8 @@ class SiteQueue:
     reservations: tuple[Reservation, ...] = ()
     profiles: tuple[ProfileStored | EpochTimesStored | ProgramCertified, ...] = ()
     dram_cap_uw: int = 0
+    limits: AccountsConfigured | None = None
+    """Limits of users and accounts."""
     predict: str = "user"
 
     @property

@@ -8,7 +8,13 @@ from dataclasses import replace
 
 from wattfold.coordinator.adapters.door.peers import Peer
 from wattfold.coordinator.adapters.requests.field_checks import InvalidRequestError
-from wattfold.coordinator.core.model.account import EVERYBODY, Demand, UsageLimits
+from wattfold.coordinator.core.model.account import (
+    EVERYBODY,
+    Demand,
+    UsageLimits,
+    first_account,
+    own_accounts,
+)
 from wattfold.coordinator.core.model.job import JobSpec
 from wattfold.coordinator.core.rules.accounts.demands import demand_of
 from wattfold.coordinator.core.rules.accounts.limits import is_limited, limits_of, never_fits
@@ -23,9 +29,9 @@ def accounted(spec: JobSpec, name: str, who: Peer, state: State) -> JobSpec:
     Without a name it is the first account of the configuration with this member, if there is one.
     Operators may name every account.
     """
-    own = [account.name for account in state.accounts.values() if account.admits(spec.user)]
+    own = own_accounts(state.accounts.values(), spec.user)
     if not name:
-        return replace(spec, account=own[0] if own else "")
+        return replace(spec, account=first_account(state.accounts.values(), spec.user))
     if name not in state.accounts:
         known = f"your accounts: {', '.join(own)}" if own else "you are a member of no account"
         raise InvalidRequestError(f"no account {name!r}; {known}")

@@ -17,6 +17,7 @@ from wattfold.coordinator.cli.shared.exit_codes import ExitCode
 from wattfold.coordinator.cli.shared.packages import require
 from wattfold.coordinator.cli.shared.parsing import MAX_SIZE
 from wattfold.coordinator.cli.simulation.compare_budgets import BUDGETS
+from wattfold.coordinator.cli.simulation.limits_file import limits_of
 from wattfold.coordinator.cli.simulation.policy_settings import (
     POLICIES,
     SETTING,
@@ -343,6 +344,7 @@ def _cases(options: dict[str, Any]) -> list[SimulationCase]:
         # Profiles and charges are the same as under a budget; `under_budgets` sets the budgets.
         options = options | {"budget_text": f"{w_from_uw(options['budgets'][-1])}W"}
     budget = BudgetText(text=options["budget_text"]).read(machine.full_uw)
+    limits = limits_of(options)
     return [
         SimulationCase(
             source=source_of(options, choice),
@@ -353,6 +355,7 @@ def _cases(options: dict[str, Any]) -> list[SimulationCase]:
             placement=options["placement"],
             predict=predict,
             prices=prices_of(options),
+            limits=limits,
         )
         for seed in range(options["seed"], options["seed"] + options["seeds"])
         for choice, predict in product(choices, predictors_of(options))

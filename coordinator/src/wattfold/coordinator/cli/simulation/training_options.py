@@ -33,6 +33,7 @@ OF_LOGS = (
     "annotations",
     "priorities",
     "queue_waits",
+    "limits",
     "malleable",
     "requests",
     "share_nodes",

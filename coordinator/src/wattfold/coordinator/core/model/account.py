@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -64,3 +65,13 @@ class UserLimits:
 
     name: str
     limits: UsageLimits
+
+
+def own_accounts(accounts: Iterable[Account], user: str) -> list[str]:
+    """Return the accounts of a user, in the order of the configuration."""
+    return [account.name for account in accounts if account.admits(user)]
+
+
+def first_account(accounts: Iterable[Account], user: str) -> str:
+    """Return the account of the jobs of a user that name none; empty = no account."""
+    return next(iter(own_accounts(accounts, user)), "")

@@ -44,6 +44,17 @@ class TableJobs(JobInformation):
         """Whether no job requests more than a size."""
         self._times = RunTimes(table, RunTimeModel.PASS) if table.profiles else None
 
+    def arrive(self, job: int, now_ns: int) -> None:
+        """Let the wait of a job count from now on, as in the service.
+
+        A job waits from the time at which the conditions of its start are met.
+        """
+        self._submit_ns[job] = now_ns
+
+    def arrived_ns(self, job: int) -> int:
+        """Return the time from which the wait of a job counts."""
+        return self._submit_ns[job]
+
     def ask(self, job: int) -> SizeRequest:
         """Return the request of a job."""
         asked = (

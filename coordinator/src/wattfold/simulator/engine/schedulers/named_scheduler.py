@@ -148,7 +148,7 @@ class NamedPolicyScheduler:
         """Set the power from now on."""
         self._budget_uw = site.spendable_uw + self._machine.idle_total_uw
 
-    def submit(self, job: int, now_ns: int) -> None:  # noqa: ARG002 - the table has its time
+    def submit(self, job: int, now_ns: int) -> None:  # noqa: ARG002 - `arrived_ns` has its time
         """Queue a job."""
         table = self._table
         training = training_of(table, job)
@@ -158,7 +158,7 @@ class NamedPolicyScheduler:
         self._views[job] = JobView(
             job_id=JobId(str(job)),
             spec=self._sharing.shared(spec, job) if self._sharing is not None else spec,
-            submitted_ns=int(table.submit_ns[job]),
+            submitted_ns=self._known.arrived_ns(job),
             current=None,
             done=self._known.kept(job) if training is not None else 0.0,
             started_ns=-1,

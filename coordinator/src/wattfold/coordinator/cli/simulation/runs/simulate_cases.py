@@ -13,6 +13,7 @@ from wattfold.coordinator.cli.shared.errors import BadRequestError
 from wattfold.coordinator.cli.shared.parsing import (
     parse_power_uw,
 )
+from wattfold.coordinator.cli.simulation.limits_file import limits_of
 from wattfold.coordinator.cli.simulation.policy_settings import (
     of_policy,
 )
@@ -79,7 +80,7 @@ def cases_of(options: dict[str, Any], folder: Path | None) -> list[SimulationCas
         raise BadRequestError(
             "--seeds: nothing is drawn from a seed here, so every run would be the same; omit it"
         )
-    messages, restarts = message_level(options), restarts_of(options)
+    messages, restarts, limits = message_level(options), restarts_of(options), limits_of(options)
     cases = []
     chosen = list(zip(choices, sources, strict=True))
     for (choice, source), predict in product(chosen, predictors_of(options)):
@@ -98,6 +99,7 @@ def cases_of(options: dict[str, Any], folder: Path | None) -> list[SimulationCas
                 messages=messages,
                 predict=predict,
                 prices=prices_of(options),
+                limits=limits,
             )
             cases.append(_in_folder(case, folder))
     return cases

@@ -17,14 +17,10 @@ from wattfold.coordinator.cli.shared.parsing import (
     parse_duration_ns,
     parse_power_uw,
 )
-from wattfold.coordinator.cli.simulation.policy_settings import (
-    POLICY,
-    SETTING,
-)
+from wattfold.coordinator.cli.simulation.limits_file import limits_option
+from wattfold.coordinator.cli.simulation.policy_settings import POLICY, SETTING
 from wattfold.coordinator.cli.simulation.site_queue.queue_waits import parse_queue_wait
-from wattfold.coordinator.cli.simulation.training_options import (
-    training_options,
-)
+from wattfold.coordinator.cli.simulation.training_options import training_options
 from wattfold.coordinator.cli.workloads.workload_options import LOG_FILE
 from wattfold.coordinator.models.forecast import METHODS
 from wattfold.simulator.choices import MODELS, RunTimeModel
@@ -196,6 +192,7 @@ job_options = _options(
         "2=6h,24h. Policies may use them. The results show how well they were met. May be "
         "repeated.",
     ),
+    limits_option,
     click.option(
         "--malleable",
         type=Real(0, 1),

@@ -20,6 +20,7 @@ from wattfold.coordinator.cli.simulation.site_queue.site_values import (
     has_left,
     is_closed,
     job_spec_of,
+    limits_of,
     queue_of,
     spec_of,
 )
@@ -64,6 +65,7 @@ class SiteMessages:
     queues: Sequence[pb.Queue] = ()
     reservations: Sequence[pb.Reservation] = ()
     profiles: Sequence[pb.Profile] = ()
+    accounts: Sequence[pb.Account] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,6 +92,7 @@ def ask(client: CoordinatorClient) -> SiteMessages:
         queues=tuple(client.list_queues().queues),
         reservations=tuple(client.list_reservations().reservations),
         profiles=tuple(client.list_profiles().profiles),
+        accounts=tuple(client.list_accounts().accounts),
     )
 
 
@@ -158,6 +161,7 @@ class _Reader:
             reservations=tuple(map(self._reservation, messages.reservations)),
             profiles=tuple(stored),
             dram_cap_uw=uw_from_w(dram_cap_w),
+            limits=limits_of(messages.accounts) if messages.accounts else None,
         )
         return SiteReading(
             queue=queue,
@@ -321,8 +325,8 @@ class _Reader:
             )
         if counts.hidden:
             notes.append(
-                f"{_jobs(counts.hidden)} another owner, so programs, queues, memory, GPUs and "
-                "conditions of the start are unknown; operators see them."
+                f"{_jobs(counts.hidden)} another owner, so programs, queues, accounts, memory, "
+                "GPUs and conditions of the start are unknown; operators see them."
             )
         if counts.training:
             notes.append(

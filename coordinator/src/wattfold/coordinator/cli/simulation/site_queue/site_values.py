@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import NodeId, ZoneName
 from wattfold.contract.units import NS_PER_S
 from wattfold.coordinator.adapters.requests.wire_enums import KINDS, MODES, SHARINGS, SPREADS, UNITS
 from wattfold.coordinator.cli.shared.texts.formatting import serves
+from wattfold.coordinator.core.model.account import Account, UsageLimits, UserLimits
+from wattfold.coordinator.core.model.configuration import AccountsConfigured
 from wattfold.coordinator.core.model.job import JobSpec
 from wattfold.coordinator.core.model.levels import Levels
 from wattfold.coordinator.core.model.node import Curve, NodeSpec, Zone, ZoneKind
@@ -37,6 +41,7 @@ def job_spec_of(message: pb.Job, due_ns: int) -> JobSpec:
         exclusive=spec.exclusive,
         cap_uw=spec.cap_uw,
         user=message.user,
+        account=spec.account,
         tasks_per_node=spec.tasks_per_node or 1,
         limit_ns=spec.limit_ns,
         requeue_max=spec.requeue_max,
@@ -59,6 +64,23 @@ def job_spec_of(message: pb.Job, due_ns: int) -> JobSpec:
         predicted_uw=spec.predicted_uw,
         epochs=spec.epochs,
     )
+
+
+def limits_of(messages: Iterable[pb.Account]) -> AccountsConfigured:
+    """Return the accounts and the limits of users."""
+    accounts, users = [], []
+    for message in messages:
+        limits = UsageLimits(
+            jobs_max=message.jobs_max,
+            cores_max=message.cores_max,
+            power_uw_max=message.power_uw_max,
+        )
+        if message.kind == "user":
+            users.append(UserLimits(name=message.name, limits=limits))
+        else:
+            members = tuple(message.members)
+            accounts.append(Account(name=message.name, members=members, limits=limits))
+    return AccountsConfigured(accounts=tuple(accounts), users=tuple(users))
 
 
 def has_left(node: pb.Node) -> bool:

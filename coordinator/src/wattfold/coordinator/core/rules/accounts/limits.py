@@ -1,26 +1,30 @@
 """Limits of users and accounts on jobs, cores and power at the same time.
 
 After each event, this rule admits waiting jobs in the order of their submission, as far as the
-limits of their user and their account permit. Policies see admitted jobs only, so they need no rule
-about limits. A job that is not admitted is WAITING, with the limit as its reason.
-
-The first job that does not fit closes its user or account to the jobs behind it. Otherwise small
-jobs would keep a large job waiting forever. A job stays admitted until it ends, is held, or has to
-wait for conditions; a preempted or requeued job keeps its admission.
+limits of their user and their account permit (`core/state/admissions.py`). Policies see admitted
+jobs only, so they need no rule about limits. A job that is not admitted is WAITING, with the limit
+as its reason. A job stays admitted until it ends, is held, or has to wait for conditions; a
+preempted or requeued job keeps its admission.
 """
 
 from __future__ import annotations
 
-import heapq
-
 from wattfold.contract.ids import JobId
 from wattfold.coordinator.core.model import actions as act
-from wattfold.coordinator.core.model.account import EVERYBODY, Demand, UsageLimits
 from wattfold.coordinator.core.model.configuration import AccountsConfigured
 from wattfold.coordinator.core.model.job import PLACED_STATES, Job, JobSpec, JobState
 from wattfold.coordinator.core.rules.accounts.demands import demand_of
 from wattfold.coordinator.core.rules.jobs.start_conditions import NOT_PLANNED
-from wattfold.coordinator.core.state.admissions import Admissions, Holder, is_active
+from wattfold.coordinator.core.state.admissions import (
+    Admissions,
+    Admitted,
+    Holder,
+    Limits,
+    is_active,
+    limits_for,
+    refusal,
+    turn_of,
+)
 from wattfold.coordinator.core.state.state import State
 
 AT_LIMIT = "waits for the end of other jobs: "
@@ -36,29 +40,14 @@ def configured(state: State, event: AccountsConfigured, now_ns: int) -> list[act
     return []
 
 
-def limits_of(state: State, spec: JobSpec) -> dict[Holder, UsageLimits]:
+def limits_of(state: State, spec: JobSpec) -> Limits:
     """Return the limits that apply to a job, by user and account."""
-    found: dict[Holder, UsageLimits] = {}
-    user = state.user_limits.get(spec.user) or state.user_limits.get(EVERYBODY)
-    if user is not None:
-        found[Holder("user", spec.user)] = user.limits
-    account = state.accounts.get(spec.account)
-    if account is not None:
-        found[Holder("account", account.name)] = account.limits
-    return found
+    return limits_for(spec.user, spec.account, state.user_limits, state.accounts)
 
 
 def never_fits(state: State, spec: JobSpec) -> str:
     """Return why a job can never be admitted, or an empty string."""
-    demand = demand_of(state, spec)
-    for holder, limits in limits_of(state, spec).items():
-        limit = limits.exceeded_by(demand)
-        if limit:
-            return (
-                f"the job may use {demand.cores} cores and {demand.power_uw / 1e6:g} W above idle "
-                f"at its maximum size; {holder} may use at most {limit} at the same time"
-            )
-    return ""
+    return refusal(demand_of(state, spec), limits_of(state, spec))
 
 
 def is_limited(job: Job) -> bool:
@@ -99,7 +88,7 @@ def _count_again(state: State, admissions: Admissions) -> None:
     for job_id in admitted:
         job = state.index.open[job_id]
         if is_active(job):
-            _count(state, admissions, job, demand_of(state, job.spec))
+            admissions.count(job.job_id, _counted(state, job))
 
 
 def _note(state: State, admissions: Admissions, job_id: JobId, news: list[Job]) -> bool:
@@ -111,61 +100,39 @@ def _note(state: State, admissions: Admissions, job_id: JobId, news: list[Job]) 
     if known is not None and is_active(job):
         if known.spec is not job.spec:
             admissions.drop(job_id)
-            _count(state, admissions, job, demand_of(state, job.spec))
+            admissions.count(job.job_id, _counted(state, job))
             return True
         return False
     if job.state in PLACED_STATES:
         admissions.drop(job_id)
-        _count(state, admissions, job, demand_of(state, job.spec))
+        admissions.count(job.job_id, _counted(state, job))
         return False
-    admissions.enqueue(job, tuple(limits_of(state, job.spec)))
+    admissions.enqueue(turn_of(job), tuple(limits_of(state, job.spec)))
     if job.state is JobState.PENDING:
         news.append(job)
     return False
 
 
-def _count(state: State, admissions: Admissions, job: Job, demand: Demand) -> None:
-    admissions.count(job, tuple(limits_of(state, job.spec)), demand)
+def _counted(state: State, job: Job) -> Admitted:
+    return Admitted(job.spec, tuple(limits_of(state, job.spec)), demand_of(state, job.spec))
 
 
 def _admit(state: State, admissions: Admissions, news: list[Job], now_ns: int) -> None:
     """Admit waiting jobs, and let ``news`` wait if they are not admitted."""
-    closed: dict[Holder, str] = {}
-    heads = [(turn, key) for key in [*admissions.queues] if (turn := admissions.first(key))]
-    heapq.heapify(heads)
-    while heads:
-        turn, holders = heapq.heappop(heads)
-        if any(holder in closed for holder in holders):
-            continue
-        job = state.index.open[JobId(turn[2])]
-        demand = demand_of(state, job.spec)
-        exceeded = _exceeded(state, admissions, job.spec, demand)
-        if exceeded:
-            closed |= exceeded
-            continue
-        admissions.drop(job.job_id)
-        _count(state, admissions, job, demand)
+    jobs = state.index.open
+    admitted, closed = admissions.admit(
+        lambda job_id: limits_of(state, jobs[job_id].spec),
+        lambda job_id: _counted(state, jobs[job_id]),
+    )
+    for job_id in admitted:
+        job = jobs[job_id]
         if job.state is JobState.WAITING:
             job.state, job.reason, job.freed_ns = JobState.PENDING, NOT_PLANNED, now_ns
             state.index.touch_job(job)
             state.plan_needed = "job is within the limits"
-        following = admissions.first(holders)
-        if following:
-            heapq.heappush(heads, (following, holders))
     for job in news:
         if job.job_id in admissions.waiting:
             _put_off(state, job, closed)
-
-
-def _exceeded(
-    state: State, admissions: Admissions, spec: JobSpec, demand: Demand
-) -> dict[Holder, str]:
-    """Return the holders whose limits another job would exceed, with the limits."""
-    return {
-        holder: limit
-        for holder, limits in limits_of(state, spec).items()
-        if (limit := limits.exceeded_by(admissions.sums.get(holder, Demand()).plus(demand)))
-    }
 
 
 def _put_off(state: State, job: Job, closed: dict[Holder, str]) -> None:
