@@ -17,7 +17,7 @@ from wattfold.coordinator.adapters.config.nodes import NodeEntry
 from wattfold.coordinator.adapters.config.settings import Config, load
 from wattfold.coordinator.adapters.config.values import ConfigError
 from wattfold.coordinator.adapters.reloading import Reloader
-from wattfold.coordinator.core.model.account import Account, UserLimits
+from wattfold.coordinator.core.model.configuration import AccountsConfigured
 from wattfold.coordinator.core.model.plan import Policy
 from wattfold.coordinator.core.model.queue import Queue
 
@@ -71,7 +71,7 @@ class Members:
     def follow_queues(self, queues: Sequence[Queue]) -> None:
         pass
 
-    def follow_accounts(self, accounts: Sequence[Account], users: Sequence[UserLimits]) -> None:
+    def follow_accounts(self, wanted: AccountsConfigured) -> None:
         pass
 
 

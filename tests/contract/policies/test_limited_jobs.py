@@ -128,3 +128,9 @@ def test_a_stopped_run_resumes_with_its_limits() -> None:
     again = pickle.loads(pickle.dumps(simulation))
     again.run()
     assert np.array_equal(again.record().columns.end_ns, whole.columns.end_ns)
+
+
+def test_pools_refuse_fair_share() -> None:
+    case = replace(case_of(ENTRIES[0]), limits=replace(MANY, half_life_ns=10**12))
+    with pytest.raises(ValueError, match="fair share is simulated with --level messages only"):
+        simulation_of(case, table_of(case))

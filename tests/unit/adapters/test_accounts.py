@@ -20,6 +20,7 @@ from wattfold.coordinator.adapters.requests.accounts import (
     check_limits,
 )
 from wattfold.coordinator.adapters.requests.field_checks import InvalidRequestError
+from wattfold.coordinator.core.model import events as ev
 from wattfold.coordinator.core.model.account import Account, UsageLimits, UserLimits
 from wattfold.coordinator.core.model.configuration import AccountsConfigured
 from wattfold.v1 import coordinator_pb2 as pb
@@ -50,14 +51,20 @@ jobs_max = 3
 cores_max = 64
 power_max_w = 800
 submissions_per_s = 2.5
+share = 3
 [[user]]
 name = "*"
 jobs_max = 9
+[fair_share]
+half_life_h = 36
 """
     config = read(tmp_path, text)
     limits = UsageLimits(jobs_max=3, cores_max=64, power_uw_max=800 * W, submissions_per_s=2.5)
-    assert config.accounts == (Account(name="lab", members=("ann", "bob"), limits=limits),)
-    assert config.users == (UserLimits(name="*", limits=UsageLimits(jobs_max=9)),)
+    assert config.accounts.accounts == (
+        Account(name="lab", members=("ann", "bob"), limits=limits, share=3.0),
+    )
+    assert config.accounts.users == (UserLimits(name="*", limits=UsageLimits(jobs_max=9)),)
+    assert config.accounts.half_life_ns == 36 * 3600 * 10**9
 
 
 @pytest.mark.parametrize(
@@ -70,6 +77,9 @@ jobs_max = 9
         ("[[account]]\nname = 'a'\nmembers = ['b']\ncores = 3", "account.cores"),
         ("[[user]]\njobs_max = 3", "user '' needs a unique name"),
         ("[[user]]\nname = 'a'\n[[user]]\nname = 'a'", "user 'a' needs a unique name"),
+        ("[[user]]\nname = 'a'\nshare = 0", "user.share = 0"),
+        ("[fair_share]\nhalf_life_h = -1", "fair_share.half_life_h = -1"),
+        ("[fair_share]\nweight = 1", "fair_share.weight"),
     ],
 )
 def test_wrong_accounts_are_refused(tmp_path: Path, text: str, why: str) -> None:
@@ -121,7 +131,7 @@ def test_who_sees_which_limits(stage: Stage) -> None:
     for job in "abcd":
         stage.submit(job, job_spec(1, 1, account="lab", user="ann"))
     state = stage.core.state
-    found = list(account_messages(state, USER, "ann"))
+    found = list(account_messages(state, USER, "ann", stage.now_ns))
     assert [(one.kind, one.name) for one in found] == [
         ("account", "lab"),
         ("account", "free"),
@@ -129,9 +139,24 @@ def test_who_sees_which_limits(stage: Stage) -> None:
     ]
     lab = found[0]
     assert (lab.jobs, lab.cores, lab.power_uw, lab.jobs_waiting) == (3, 3, 30 * W, 1)
-    assert [one.name for one in account_messages(state, USER, "eve")] == ["free", "eve"]
-    all_names = [one.name for one in account_messages(state, OPERATOR, "root")]
+    eve = account_messages(state, USER, "eve", stage.now_ns)
+    assert [one.name for one in eve] == ["free", "eve"]
+    all_names = [one.name for one in account_messages(state, OPERATOR, "root", stage.now_ns)]
     assert all_names == ["lab", "free", "*", "ann"]
+
+
+def test_shares_and_recent_use_are_listed(stage: Stage) -> None:
+    everybody = (UserLimits(name="*", limits=UsageLimits(), share=2.0),)
+    stage.send(AccountsConfigured(accounts=(), users=everybody, half_life_ns=3600 * S))
+    stage.run_job("1", "n0:0-1", user="ann")
+    stage.submit("2", job_spec(1, 1, user="bob"))
+    stage.now_ns += 100 * S
+    stage.send(ev.TimePassed())
+    listed = account_messages(stage.core.state, OPERATOR, "root", stage.now_ns)
+    found = {one.name: (one.share, one.recent_use, one.priority_factor) for one in listed}
+    assert found == {"*": (0, 0, 0), "ann": (0.5, 1, 0.25), "bob": (0.5, 0, 1)}
+    [own] = account_messages(stage.core.state, USER, "bob", stage.now_ns)
+    assert (own.name, own.priority_factor) == ("bob", 1)
 
 
 def test_each_job_of_a_call_counts_for_the_rate(tmp_path: Path) -> None:

@@ -14,7 +14,8 @@ from wattfold.coordinator.adapters.agents.membership import Membership
 from wattfold.coordinator.adapters.config.settings import Config, load
 from wattfold.coordinator.adapters.config.values import ConfigError
 from wattfold.coordinator.adapters.reloading import Reloaded, Reloader
-from wattfold.coordinator.core.model.account import Account, UsageLimits, UserLimits
+from wattfold.coordinator.core.model.account import UsageLimits, UserLimits
+from wattfold.coordinator.core.model.configuration import AccountsConfigured
 from wattfold.coordinator.core.model.plan import Policy
 from wattfold.coordinator.core.model.queue import Queue
 from wattfold.coordinator.models.energy_price import EnergyPrice
@@ -30,8 +31,8 @@ class Members:
     def follow_queues(self, queues: Sequence[Queue]) -> None:
         pass
 
-    def follow_accounts(self, accounts: Sequence[Account], users: Sequence[UserLimits]) -> None:
-        self.accounts = accounts, users
+    def follow_accounts(self, wanted: AccountsConfigured) -> None:
+        self.accounts = wanted
 
 
 class Planning:
@@ -141,9 +142,9 @@ def test_a_configuration_that_is_wrong_is_one_at_the_start_too(site: Site) -> No
 
 def test_limits_of_accounts_are_taken_over(site: Site) -> None:
     site.write(policy="fifo", more='[[user]]\nname = "*"\njobs_max = 3')
-    assert "users" in site.reload().changed
+    assert "accounts" in site.reload().changed
     user = UserLimits(name="*", limits=UsageLimits(jobs_max=3))
-    assert site.members.accounts == ((), (user,))
+    assert site.members.accounts == AccountsConfigured(accounts=(), users=(user,))
 
 
 def test_prices_for_later_submissions_are_taken_over(site: Site) -> None:

@@ -110,6 +110,17 @@ def test_limits_of_accounts_count(site: FakeCoordinator, wattfold: Command) -> N
     assert starts(answer, "with_the_change") == pytest.approx({"1": -400, "2": 0, "3": 600}, abs=2)
 
 
+def test_fair_share_keeps_its_factors(site: FakeCoordinator, wattfold: Command) -> None:
+    site.jobs["2"].user, site.jobs["3"].user = "ann", "bob"
+    site.accounts.append(pb.Account(kind="user", name="ann", share=0.5, priority_factor=0.25))
+    site.add(job("4", PENDING, 2, 100, user="bob"))
+    answer = told(wattfold, "--policy", "fifo")
+    # Job 4 is before job 2, which was submitted earlier.
+    found = starts(answer, "with_the_change")
+    assert (found["4"], found["2"]) == (pytest.approx(600, abs=2), pytest.approx(700, abs=2))
+    assert "keeps its present factors" in "".join(answer["notes"])
+
+
 def test_one_job_is_shown(site: FakeCoordinator, wattfold: Command) -> None:
     shown = wattfold("what-if", "--nodes", "+1", "--budget", "240W", "--job", "2").stdout
     assert "starts, as it is" in shown

@@ -107,7 +107,7 @@ class Reloader:
         taken = [name for name in _TAKEN if getattr(before, name) != getattr(config, name)]
         self._members.follow(config.nodes)
         self._members.follow_queues(config.queues)
-        self._members.follow_accounts(config.accounts, config.users)
+        self._members.follow_accounts(config.accounts)
         self._use_price(config.energy_price)
         if "policy" in taken:
             await self._planning.change(config.policy, config.policy_settings)
@@ -124,7 +124,7 @@ class Reloader:
         return Reloaded(config=config, changed=tuple(taken), needs_restart=tuple(late))
 
 
-_TAKEN = ("nodes", "queues", "accounts", "users", "policy", "energy_price")
+_TAKEN = ("nodes", "queues", "accounts", "policy", "energy_price")
 
 
 def _log_defect(task: asyncio.Task[None]) -> None:

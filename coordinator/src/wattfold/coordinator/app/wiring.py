@@ -180,7 +180,7 @@ async def wire(
     service.listeners.append(lambda: announced_log.look(service.core.state))
     nodes = members(config, service, agents, hooks, lag)
     nodes.follow_queues(config.queues)
-    nodes.follow_accounts(config.accounts, config.users)
+    nodes.follow_accounts(config.accounts)
     # Nodes with running leases come first: each of the others costs a timeout if it is off.
     nodes.follow(config.nodes, first=held)
     planner.placing = lambda: placing(config.placement, nodes.places())

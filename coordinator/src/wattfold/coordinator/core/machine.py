@@ -25,6 +25,7 @@ from wattfold.coordinator.core.model.plan import PlanningRound, Snapshot, Waitin
 from wattfold.coordinator.core.power.ledger import PowerLedger
 from wattfold.coordinator.core.reconcile import reconcile
 from wattfold.coordinator.core.rules import calendar_events, settings_events
+from wattfold.coordinator.core.rules.accounts import fair_share
 from wattfold.coordinator.core.rules.accounts import limits as account_limits
 from wattfold.coordinator.core.rules.invariants import (
     IncrementalChecker,
@@ -103,14 +104,12 @@ class CoordinatorCore:
         node_id = _node_of(event)
         if node_id is not None:
             index.touch(node_id)
-        if (
-            node_id is None
-            or node_id in state.nodes
-            or isinstance(event, configuration.NodeRegistered)
-        ):
+        registers = isinstance(event, configuration.NodeRegistered)
+        if node_id is None or node_id in state.nodes or registers:
             out += _HANDLERS[type(event)](state, event, now_ns)
         arrays.fill(state, now_ns)
         account_limits.enforce(state, getattr(event, "job_id", ""), now_ns)
+        fair_share.enforce(state, now_ns)
         out += emergency.enforce(state, now_ns)
         self.touched = index.touched
         out += reconcile(state, now_ns, cause)
@@ -176,6 +175,7 @@ def _wake(state: State, now_ns: int, cause: str) -> list[act.Action]:
         index.next_limit_ns(),
         index.next_begin_ns(),
         decided_sleep.next_ns(state),
+        fair_share.next_ns(state),
         reservation_events.next_ns(state),
         budget_events.next_ns(state, now_ns),
     )

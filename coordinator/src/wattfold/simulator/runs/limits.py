@@ -21,6 +21,8 @@ def job_limits(case: SimulationCase, table: JobTable) -> JobLimits | None:
     limits = case.limits
     if limits is None:
         return None
+    if limits.half_life_ns and case.messages is None:
+        raise ValueError("fair share is simulated with --level messages only; remove [fair_share]")
     users = {one.name: one for one in limits.users}
     accounts = {one.name: one for one in limits.accounts}
     known = {

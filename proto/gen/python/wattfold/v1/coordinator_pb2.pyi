@@ -1633,7 +1633,7 @@ class Queue(_message.Message):
     def __init__(self, name: _Optional[str] = ..., priority: _Optional[float] = ..., weight: _Optional[float] = ..., time_limit_ns: _Optional[int] = ..., time_limit_ns_max: _Optional[int] = ..., cores_max: _Optional[int] = ..., nodes_max: _Optional[int] = ..., wait_ns_expected: _Optional[int] = ..., wait_ns_max: _Optional[int] = ..., jobs_waiting: _Optional[int] = ..., jobs_running: _Optional[int] = ..., preempts: _Optional[_Iterable[str]] = ..., sharing: _Optional[_Union[CoreSharing, str]] = ..., price_hold_ns_max: _Optional[int] = ..., node_ids: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class Account(_message.Message):
-    __slots__ = ("kind", "name", "members", "jobs_max", "cores_max", "power_uw_max", "submissions_per_s_max", "jobs", "cores", "power_uw", "jobs_waiting")
+    __slots__ = ("kind", "name", "members", "jobs_max", "cores_max", "power_uw_max", "submissions_per_s_max", "jobs", "cores", "power_uw", "jobs_waiting", "share", "recent_use", "priority_factor")
     KIND_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     MEMBERS_FIELD_NUMBER: _ClassVar[int]
@@ -1645,6 +1645,9 @@ class Account(_message.Message):
     CORES_FIELD_NUMBER: _ClassVar[int]
     POWER_UW_FIELD_NUMBER: _ClassVar[int]
     JOBS_WAITING_FIELD_NUMBER: _ClassVar[int]
+    SHARE_FIELD_NUMBER: _ClassVar[int]
+    RECENT_USE_FIELD_NUMBER: _ClassVar[int]
+    PRIORITY_FACTOR_FIELD_NUMBER: _ClassVar[int]
     kind: str
     name: str
     members: _containers.RepeatedScalarFieldContainer[str]
@@ -1656,7 +1659,10 @@ class Account(_message.Message):
     cores: int
     power_uw: int
     jobs_waiting: int
-    def __init__(self, kind: _Optional[str] = ..., name: _Optional[str] = ..., members: _Optional[_Iterable[str]] = ..., jobs_max: _Optional[int] = ..., cores_max: _Optional[int] = ..., power_uw_max: _Optional[int] = ..., submissions_per_s_max: _Optional[float] = ..., jobs: _Optional[int] = ..., cores: _Optional[int] = ..., power_uw: _Optional[int] = ..., jobs_waiting: _Optional[int] = ...) -> None: ...
+    share: float
+    recent_use: float
+    priority_factor: float
+    def __init__(self, kind: _Optional[str] = ..., name: _Optional[str] = ..., members: _Optional[_Iterable[str]] = ..., jobs_max: _Optional[int] = ..., cores_max: _Optional[int] = ..., power_uw_max: _Optional[int] = ..., submissions_per_s_max: _Optional[float] = ..., jobs: _Optional[int] = ..., cores: _Optional[int] = ..., power_uw: _Optional[int] = ..., jobs_waiting: _Optional[int] = ..., share: _Optional[float] = ..., recent_use: _Optional[float] = ..., priority_factor: _Optional[float] = ...) -> None: ...
 
 class ListAccountsRequest(_message.Message):
     __slots__ = ()

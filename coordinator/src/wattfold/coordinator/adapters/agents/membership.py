@@ -16,7 +16,6 @@ from wattfold.coordinator.adapters.agents.link import AgentLink
 from wattfold.coordinator.adapters.config.nodes import NodeEntry
 from wattfold.coordinator.adapters.service import Service
 from wattfold.coordinator.core.model import configuration, reports
-from wattfold.coordinator.core.model.account import Account, UserLimits
 from wattfold.coordinator.core.model.queue import Queue
 
 log = logging.getLogger("wattfold.coordinator")
@@ -66,13 +65,16 @@ class Membership:
         if tuple(self._service.core.state.queues.values()) != tuple(queues):
             self._service.post(configuration.QueuesConfigured(queues=tuple(queues)))
 
-    def follow_accounts(self, accounts: Sequence[Account], users: Sequence[UserLimits]) -> None:
+    def follow_accounts(self, wanted: configuration.AccountsConfigured) -> None:
         """Make these the only accounts and limits of users."""
         state = self._service.core.state
-        known = tuple(state.accounts.values()), tuple(state.user_limits.values())
-        event = configuration.AccountsConfigured(accounts=tuple(accounts), users=tuple(users))
-        if known != (event.accounts, event.users):
-            self._service.post(event)
+        known = configuration.AccountsConfigured(
+            accounts=tuple(state.accounts.values()),
+            users=tuple(state.user_limits.values()),
+            half_life_ns=state.fair_share.half_life_ns,
+        )
+        if known != wanted:
+            self._service.post(wanted)
 
     def _retire(self, node_id: NodeId) -> None:
         means = "charged until its lease expires, then outside this budget"

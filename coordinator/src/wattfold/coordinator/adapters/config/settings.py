@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from wattfold.contract.toml_text import parsed
 from wattfold.contract.units import ns_from_s, uw_from_w
 from wattfold.coordinator.adapters.config import energy
-from wattfold.coordinator.adapters.config.accounts import accounts_from, users_from
+from wattfold.coordinator.adapters.config.accounts import accounts_from
 from wattfold.coordinator.adapters.config.emergency import EmergencySettings, emergency_from
 from wattfold.coordinator.adapters.config.nodes import (
     NodeEntry,
@@ -39,7 +39,7 @@ from wattfold.coordinator.adapters.node_power.settings import SETTINGS as _POWER
 from wattfold.coordinator.adapters.node_power.settings import PowerSettings, power_from
 from wattfold.coordinator.adapters.placing import PlacementSettings
 from wattfold.coordinator.adapters.requests.submissions import TimeLimits
-from wattfold.coordinator.core.model.account import Account, UserLimits
+from wattfold.coordinator.core.model.configuration import AccountsConfigured
 from wattfold.coordinator.core.model.plan import Policy
 from wattfold.coordinator.core.model.queue import Queue
 from wattfold.coordinator.models.forecast import METHODS, USER
@@ -111,8 +111,7 @@ class Config:
     """Stated settings of the policy by key, such as ``parm.alpha``, as text."""
     nodes: tuple[NodeEntry, ...] = ()
     queues: tuple[Queue, ...] = ()
-    accounts: tuple[Account, ...] = ()
-    users: tuple[UserLimits, ...] = ()
+    accounts: AccountsConfigured = AccountsConfigured(accounts=(), users=())  # noqa: RUF009
     energy_price: EnergyPrice | None = None
     placement: PlacementSettings = PlacementSettings()  # noqa: RUF009 - immutable
     lease_s: float = 10.0
@@ -179,7 +178,7 @@ def _text(path: Path) -> str:
 
 def _build(source: Source, raw: dict[str, Any], flags: dict[str, Any]) -> Config:
     others = "jobs", "node", "queue", "placement", "metrics", "history", "emergency", "power"
-    tables = {*_POLICIES, *others, "account", "user"}
+    tables = {*_POLICIES, *others, "account", "user", "fair_share"}
     top = _by_one_name({key: value for key, value in raw.items() if key not in tables})
     checked = checked_values(source, top, _TOP, "", extra=tables)
     flags = _by_one_name(flags)
@@ -215,8 +214,7 @@ def _build(source: Source, raw: dict[str, Any], flags: dict[str, Any]) -> Config
         nodes=nodes,
         placement=placement,
         queues=queues,
-        accounts=accounts_from(source, raw.get("account", [])),
-        users=users_from(source, raw.get("user", [])),
+        accounts=accounts_from(source, raw),
         limits=_limits(source, jobs),
         access=_access(source, checked),
         emergency=emergency_from(source, table_of(source, raw, "emergency")),

@@ -147,7 +147,9 @@ class CoordinatorApi(
         del request, context
         who = asker()
         return pb.ListAccountsResponse(
-            accounts=account_messages(self._state, who, name_of(who.uid))
+            accounts=account_messages(
+                self._state, who, name_of(who.uid), self._service.clock.now_ns()
+            )
         )
 
     async def Reserve(self, request: pb.ReserveRequest, context: Any) -> pb.ReserveResponse:

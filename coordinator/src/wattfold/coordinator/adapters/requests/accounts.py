@@ -16,6 +16,7 @@ from wattfold.coordinator.core.model.account import (
     own_accounts,
 )
 from wattfold.coordinator.core.model.job import JobSpec
+from wattfold.coordinator.core.rules.accounts import fair_share
 from wattfold.coordinator.core.rules.accounts.demands import demand_of
 from wattfold.coordinator.core.rules.accounts.limits import is_limited, limits_of, never_fits
 from wattfold.coordinator.core.state.admissions import Holder, is_active
@@ -79,22 +80,30 @@ class SubmissionRates:
         return ""
 
 
-def account_messages(state: State, who: Peer, user: str) -> Iterable[pb.Account]:
+def account_messages(state: State, who: Peer, user: str, now_ns: int) -> Iterable[pb.Account]:
     """Return accounts and limits of users, with their use.
 
     Operators see all. Others see their own accounts, and the limits that apply to themselves.
     """
     uses, waiting = _uses(state)
+    shares = fair_share.parts(state, now_ns) if state.fair_share.half_life_ns else {}
+    found: dict[Holder, tuple[UsageLimits, tuple[str, ...]]] = {}
     for account in state.accounts.values():
         if who.operator or account.admits(user):
-            yield _message(
-                Holder("account", account.name), account.limits, uses, waiting, account.members
-            )
+            found[Holder("account", account.name)] = account.limits, account.members
+    with_shares = (one.removeprefix("user ") for one in shares if one.startswith("user "))
     names = dict.fromkeys((*state.user_limits, *(one.name for one in uses if one.kind == "user")))
+    names |= dict.fromkeys(with_shares)
     for name in names if who.operator else [user]:
         limits = state.user_limits.get(name) or state.user_limits.get(EVERYBODY)
-        if limits is not None:
-            yield _message(Holder("user", name), limits.limits, uses, waiting, ())
+        if limits is not None or f"user {name}" in shares:
+            found[Holder("user", name)] = limits.limits if limits else UsageLimits(), ()
+    for holder, (those, members) in found.items():
+        message = _message(holder, those, uses, waiting, members)
+        if str(holder) in shares:
+            part = shares[str(holder)]
+            message.share, message.recent_use, message.priority_factor = part
+        yield message
 
 
 def _uses(state: State) -> tuple[dict[Holder, Demand], dict[Holder, int]]:

@@ -33,27 +33,23 @@ def limits_of(options: dict[str, Any]) -> AccountsConfigured | None:
 
 
 def read_limits(path: Path) -> AccountsConfigured:
-    """Read the [[account]] and [[user]] tables of a TOML file, and no other tables.
+    """Read the [[account]] and [[user]] tables and [fair_share] of a TOML file, and nothing else.
 
     Raises BadRequestError.
     """
     import tomllib
 
-    from wattfold.coordinator.adapters.config.accounts import accounts_from, users_from
+    from wattfold.coordinator.adapters.config.accounts import accounts_from
     from wattfold.coordinator.adapters.config.values import ConfigError, Source
-    from wattfold.coordinator.core.model.configuration import AccountsConfigured
 
     try:
         text = path.read_bytes().decode()
         raw = tomllib.loads(text)
         source = Source(where=str(path), text=text)
-        limits = AccountsConfigured(
-            accounts=accounts_from(source, raw.get("account", [])),
-            users=users_from(source, raw.get("user", [])),
-        )
+        limits = accounts_from(source, raw)
     except (ConfigError, ValueError, RecursionError) as error:
         raise BadRequestError(f"--limits: {error}") from None
-    if not (limits.accounts or limits.users):
+    if not (limits.accounts or limits.users or limits.half_life_ns):
         raise BadRequestError(
             f"--limits: {path} has no limits; add [[account]] or [[user]] tables, as in the "
             "configuration of the coordinator"

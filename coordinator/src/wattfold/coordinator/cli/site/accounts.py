@@ -28,7 +28,9 @@ def accounts(session: Session) -> None:
     JOBS, CORES and POWER show the use and the maximum at the same time. Jobs count while they run,
     and while the policy may start them: with their maximum size, and with the power above idle of
     this size at their cap. LIMITED is the number of jobs that wait for a limit. RATE is the maximum
-    number of submissions per second. Operators see all accounts and users.
+    number of submissions per second. With fair share, SHARE and USE are the parts of all shares and
+    of all recent use, and FACTOR multiplies the priorities of waiting jobs. Operators see all
+    accounts and users.
     """
     with session.connect() as client:
         answer = client.list_accounts()
@@ -41,6 +43,8 @@ def accounts(session: Session) -> None:
 
 
 def _table(listed: Iterable[pb.Account]) -> PlainTable:
+    listed = list(listed)
+    fair = any(one.priority_factor for one in listed)
     table = plain_table(
         left("KIND"),
         left("NAME"),
@@ -49,6 +53,7 @@ def _table(listed: Iterable[pb.Account]) -> PlainTable:
         right("POWER"),
         right("LIMITED"),
         right("RATE"),
+        *([right("SHARE"), right("USE"), right("FACTOR")] if fair else []),
         left("MEMBERS"),
     )
     for one in listed:
@@ -61,6 +66,13 @@ def _table(listed: Iterable[pb.Account]) -> PlainTable:
             f"{f.power(one.power_uw)}/{f.power(one.power_uw_max) if one.power_uw_max else f.NONE}",
             str(one.jobs_waiting),
             f"{one.submissions_per_s_max:g}/s" if one.submissions_per_s_max else f.NONE,
+            *(_fair_share(one) if fair else []),
             " ".join(one.members) or f.NONE,
         )
     return table
+
+
+def _fair_share(one: pb.Account) -> list[str]:
+    if not one.priority_factor:
+        return [f.NONE] * 3
+    return [f"{one.share:.0%}", f"{one.recent_use:.0%}", f"{one.priority_factor:.3g}"]

@@ -53,6 +53,8 @@ class Account:
     name: str
     members: tuple[str, ...]
     limits: UsageLimits = UsageLimits()
+    share: float = 1.0
+    """Its share of the site, relative to others, for fair share."""
 
     def admits(self, user: str) -> bool:
         """Whether a user may submit jobs for this account."""
@@ -65,6 +67,8 @@ class UserLimits:
 
     name: str
     limits: UsageLimits
+    share: float = 1.0
+    """Share of the site for jobs without an account, relative to others."""
 
 
 def own_accounts(accounts: Iterable[Account], user: str) -> list[str]:

@@ -55,6 +55,8 @@ class AccountsConfigured:
 
     accounts: tuple[Account, ...]
     users: tuple[UserLimits, ...]
+    half_life_ns: int = 0
+    """Half-life of recent use for fair share; 0 = no fair share."""
 
 
 SettingsChanged = QueuesConfigured | AccountsConfigured | PolicyChanged

@@ -385,8 +385,8 @@ class Job:
     placed_ns: int = -1  # When the current attempt was placed.
     conditions: StartConditions = UNCONDITIONAL
     freed_ns: int = -1  # When the conditions of its start were met; -1 = it did not wait.
-    hopeless: bool = False
-    """Whether it waits for a job that failed or is hopeless itself."""
+    shared_uw: int = 0  # Power that adds to the recent use of its share (fair share).
+    hopeless: bool = False  # Whether it waits for a job that failed or is hopeless itself.
     unconfirmed: bool = False
     """Whether its run time is unconfirmed by its nodes since the coordinator's machine rebooted."""
     capped_ns: int = 0

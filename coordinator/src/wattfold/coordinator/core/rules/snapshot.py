@@ -20,6 +20,7 @@ from wattfold.coordinator.core.model.node import Duty, Node, NodeSpec, NodeState
 from wattfold.coordinator.core.model.plan import NOBODY, BudgetAhead, JobView, NodeView, Snapshot
 from wattfold.coordinator.core.model.queue import NO_WAITS
 from wattfold.coordinator.core.power.charge import node_fixed_uw
+from wattfold.coordinator.core.rules.accounts import fair_share
 from wattfold.coordinator.core.rules.jobs import preemption, run_time_predictions
 from wattfold.coordinator.core.rules.jobs.restart_target import firm, immovable, kept_uw
 from wattfold.coordinator.core.rules.jobs.training_events import training_of
@@ -262,7 +263,7 @@ def _job_view(state: State, job: Job, now_ns: int) -> JobView:
         began_ns = decided_sleep.awake_from_ns(state, job, now_ns)
     return JobView(
         job_id=job.job_id,
-        spec=job.planned_spec,
+        spec=fair_share.weighted(state, job, job.planned_spec) if waits else job.planned_spec,
         submitted_ns=max(job.submitted_ns, job.freed_ns),
         current=None if waits else job.target,
         done=done,

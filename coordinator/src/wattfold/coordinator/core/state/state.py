@@ -23,6 +23,7 @@ from wattfold.coordinator.core.power.cap_sums import CapSums
 from wattfold.coordinator.core.power.charge import fixed_uw, given_back_uw
 from wattfold.coordinator.core.power.ledger import PowerLedger
 from wattfold.coordinator.core.state.derived import Derived
+from wattfold.coordinator.core.state.fair_share import FairShare
 from wattfold.coordinator.core.state.index import Index
 from wattfold.coordinator.models.forecast import USER, RunHistory
 from wattfold.coordinator.models.pass_model import PassProfile
@@ -153,6 +154,7 @@ class State:
     user_limits: dict[str, UserLimits] = field(default_factory=dict)
     limit_changes: int = 0
     """Number of times that accounts or limits were configured."""
+    fair_share: FairShare = field(default_factory=FairShare)
     reservations: dict[str, Reservation] = field(default_factory=dict)
     """Current and future reservations."""
     begun: list[str] = field(default_factory=list)

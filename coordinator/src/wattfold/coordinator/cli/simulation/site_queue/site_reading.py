@@ -203,6 +203,8 @@ class _Reader:
         due_at_s = message.spec.due_at_s
         counts = self._counts
         spec = job_spec_of(message, self._ns(due_at_s) if due_at_s else -1)
+        if message.state not in _RUNS:
+            spec = replace(spec, priority=spec.priority * self._factor(message))
         runs = message.state in _RUNS
         nodes = [self._nodes.get(share.node_id) for share in message.shares]
         known = [node.spec.kind for node in nodes if node is not None]
@@ -228,6 +230,14 @@ class _Reader:
             epochs_saved=message.epochs_saved,
         )
         return self._seated(job, message, profile, known[0]) if runs else job
+
+    def _factor(self, message: pb.Job) -> float:
+        """Return the factor of fair share for the priority of a waiting job."""
+        for kind, name in (("account", message.spec.account), ("user", message.user)):
+            for one in self._messages.accounts:
+                if (one.kind, one.name) == (kind, name):
+                    return one.priority_factor or 1.0
+        return 1.0
 
     def _conditions(self, message: pb.Job) -> StartConditions:
         if message.state in _RUNS:
@@ -334,6 +344,8 @@ class _Reader:
             )
         if counts.evolving:
             notes.append(f"{_jobs(counts.evolving)} changing requests, which stay as they are.")
+        if any(one.priority_factor for one in self._messages.accounts):
+            notes.append("Fair share keeps its present factors of the priorities.")
         if self._limited:
             notes.append(f"Limits of concurrent tasks are not simulated: {_some(self._limited)}.")
         if counts.held:

@@ -13,6 +13,7 @@ from wattfold.contract.ids import JobId
 from wattfold.coordinator.core.model import actions as act
 from wattfold.coordinator.core.model.configuration import AccountsConfigured
 from wattfold.coordinator.core.model.job import PLACED_STATES, Job, JobSpec, JobState
+from wattfold.coordinator.core.rules.accounts import fair_share
 from wattfold.coordinator.core.rules.accounts.demands import demand_of
 from wattfold.coordinator.core.rules.jobs.start_conditions import NOT_PLANNED
 from wattfold.coordinator.core.state.admissions import (
@@ -33,7 +34,7 @@ AT_LIMIT = "waits for the end of other jobs: "
 
 def configured(state: State, event: AccountsConfigured, now_ns: int) -> list[act.Action]:
     """Replace accounts and limits. Jobs with resources continue; the others are admitted again."""
-    del now_ns
+    fair_share.configured(state, event.half_life_ns, now_ns)
     state.accounts = {account.name: account for account in event.accounts}
     state.user_limits = {user.name: user for user in event.users}
     state.limit_changes += 1
