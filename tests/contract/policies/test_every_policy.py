@@ -78,27 +78,6 @@ def test_it_says_whether_it_plans_with_budgets_to_come(entry: registry.Registere
         assert bool(plan.assignments) == may_start, plan
 
 
-@every_policy
-def test_of_equal_jobs_the_one_with_the_higher_priority_starts(
-    entry: registry.RegisteredPolicy,
-) -> None:
-    """Fair share is a factor of priorities, so it works under every policy that uses them."""
-    policy = entry.service({})
-    for first in ("a", "b"):
-        jobs = [
-            replace(
-                job(name, 1, 1, time_s=100, unit=SizeUnit.NODES, kind=JobKind.RIGID),
-                submitted_ns=number * S,
-            )
-            for number, name in enumerate("ab")
-        ]
-        low = 0 if first == "b" else 1
-        jobs[low] = replace(jobs[low], spec=replace(jobs[low].spec, priority=0.25))
-        seen = replace(snapshot([node("n0")], jobs, budget_w=500), now_ns=100 * S)
-        plan = proposed(policy, seen)
-        assert [one.job_id for one in plan.assignments] == [first]
-
-
 def dropped(plan: Plan, seen: Snapshot) -> list[str]:
     """Return running jobs that are missing in the plan or planned on other nodes."""
     kept = {a.job_id: {share.node_id for share in a.shares} for a in plan.assignments}

@@ -1,4 +1,4 @@
-"""Fair share over whole runs of the simulated service: all power of jobs counts, and nothing else."""
+"""Fair share in runs of the simulated service: all power of jobs counts, and nothing else."""
 
 from __future__ import annotations
 

@@ -118,7 +118,7 @@ def test_fair_share_keeps_its_factors(site: FakeCoordinator, wattfold: Command) 
     # Job 4 is before job 2, which was submitted earlier.
     found = starts(answer, "with_the_change")
     assert (found["4"], found["2"]) == (pytest.approx(600, abs=2), pytest.approx(700, abs=2))
-    assert "keeps its present factors" in "".join(answer["notes"])
+    assert "keeps its current factors" in "".join(answer["notes"])
 
 
 def test_one_job_is_shown(site: FakeCoordinator, wattfold: Command) -> None:

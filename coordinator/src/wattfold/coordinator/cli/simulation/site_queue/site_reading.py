@@ -345,7 +345,7 @@ class _Reader:
         if counts.evolving:
             notes.append(f"{_jobs(counts.evolving)} changing requests, which stay as they are.")
         if any(one.priority_factor for one in self._messages.accounts):
-            notes.append("Fair share keeps its present factors of the priorities.")
+            notes.append("Fair share keeps its current factors of the priorities.")
         if self._limited:
             notes.append(f"Limits of concurrent tasks are not simulated: {_some(self._limited)}.")
         if counts.held:
