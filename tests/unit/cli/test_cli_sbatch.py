@@ -46,6 +46,8 @@ def translated(line: str) -> Translated:
         ("--time=5 --time=6", "--cores 1 --time 360s"),
         ("-J n -p q -o o%j -e e -C a&b -D /x", "--cores 1 --name n --queue q --output o%j "
          "--error e --features a,b --cwd /x"),
+        ("-A lab", "--cores 1 --account lab"),
+        ("-A other --account=lab", "--cores 1 --account lab"),
         ("--exclusive --requeue -H --export=NONE",
          "--cores 1 --export none --exclusive --requeue --hold"),
         ("--no-requeue --export ALL", "--cores 1 --export all --requeue=0"),

@@ -17,31 +17,8 @@ from wattfold.coordinator.cli.shared.errors import BadRequestError
 from wattfold.coordinator.cli.shared.parsing import SizeRange, parse_size_range
 
 FLAGS = frozenset({"exclusive", "requeue", "no-requeue", "hold"})
-VALUED = frozenset(
-    [
-        "time",
-        "job-name",
-        "nodes",
-        "ntasks",
-        "ntasks-per-node",
-        "cpus-per-task",
-        "mem",
-        "mem-per-cpu",
-        "partition",
-        "output",
-        "error",
-        "gres",
-        "gpus-per-node",
-        "gpus",
-        "constraint",
-        "chdir",
-        "export",
-        "dependency",
-        "begin",
-        "array",
-    ]
-)
 SHORT = {
+    "A": "account",
     "t": "time",
     "J": "job-name",
     "N": "nodes",
@@ -383,6 +360,7 @@ def _flag(*words: str) -> _Conversion:
 _PLAIN: Mapping[str, _Conversion] = {
     "time": _time,
     "job-name": _as("--name"),
+    "account": _as("--account"),
     "partition": _queue,
     "output": _as("--output"),
     "error": _as("--error"),
@@ -396,4 +374,8 @@ _PLAIN: Mapping[str, _Conversion] = {
     "dependency": _condition("dependency", dependency_words),
     "begin": _condition("begin", begin_words),
     "array": _as("--array"),
+}
+VALUED = (_PLAIN.keys() - FLAGS) | {
+    *("nodes", "ntasks", "ntasks-per-node", "cpus-per-task"),
+    *("mem", "mem-per-cpu", "gres", "gpus-per-node", "gpus"),
 }
