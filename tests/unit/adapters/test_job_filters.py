@@ -28,7 +28,7 @@ EVE = Peer(uid=1002, account="eve", address=BY_SOCKET)
 ROOT = Peer(uid=0, account="root", address=BY_SOCKET)
 CLOCK = Clock()
 AT_NS = 10**9
-SPEC = replace(job_spec(), user="ada", uid=1001, app="lammps", queue="short")
+SPEC = replace(job_spec(), user="ada", uid=1001, app="lammps", queue="short", account="lab")
 
 
 def job(state: JobState = JobState.PENDING, nodes: Sequence[str] = ()) -> Job:
@@ -48,6 +48,9 @@ def job(state: JobState = JobState.PENDING, nodes: Sequence[str] = ()) -> Job:
         (JobFilter(queue="short"), True, False),
         (JobFilter(app="lammps", queue="long"), False, False),
         (JobFilter(app="gromacs"), False, False),
+        (JobFilter(account="lab"), True, False),
+        (JobFilter(account="lab", queue="long"), False, False),
+        (JobFilter(account="other"), False, False),
         (JobFilter(states=frozenset({pb.JOB_STATE_PENDING})), True, True),
         (JobFilter(states=frozenset({pb.JOB_STATE_RUNNING})), False, False),
         (JobFilter(node_ids=frozenset({NodeId("n1"), NodeId("n7")})), True, True),

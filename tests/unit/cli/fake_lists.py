@@ -46,6 +46,7 @@ def _keeps(request: pb.ListJobsRequest, job: pb.Job) -> bool:
         and (not request.mine or job.access == pb.JOB_ACCESS_OWN)
         and request.app in ("", job.spec.app)
         and request.queue in ("", job.spec.queue)
+        and request.account in ("", job.spec.account)
         and (not request.node_ids or any(s.node_id in request.node_ids for s in job.shares))
         and job.submitted_at_s >= request.since_s
     )

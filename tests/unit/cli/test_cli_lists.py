@@ -33,7 +33,7 @@ def job(job_id: str, state: pb.JobState, **fields: object) -> pb.Job:
 @pytest.fixture(autouse=True)
 def cluster(fake: FakeCoordinator) -> None:
     share = pb.NodeShare(node_id="n1", cpus="0-2")
-    spec = pb.JobSpec(name="a b", app="lammps", queue="short", size_min=3)
+    spec = pb.JobSpec(name="a b", app="lammps", queue="short", account="lab", size_min=3)
     fake.add(
         job("2", RUNNING, user="ada", spec=spec, shares=[share], cap_uw=45 * W, energy_uj=5 * W)
     )
@@ -61,6 +61,8 @@ def ids(wattfold: Command, *options: str) -> list[str]:
         (["--app", "lammps"], ["2", "3"]),
         (["--app", "lammps", "--state", "pending"], ["3"]),
         (["--queue", "short"], ["2"]),
+        (["--account", "lab"], ["2"]),
+        (["--account", "none"], []),
         (["--node", "n2,n1"], ["2"]),
         (["--node", "n2"], []),
         (["--since", "1h"], ["4"]),
@@ -217,6 +219,7 @@ def test_the_same_options_have_the_same_names_in_all_lists() -> None:
         return {name for parameter in command.params for name in parameter.opts}  # type: ignore[attr-defined]
 
     common = {"--state", "--user", "--mine", "--app", "--queue", "--since", "--sort", "--limit"}
+    common |= {"--account"}
     form = {"--format", "-o", "--no-header", "--json"}
     assert common | form <= options(queue)
     assert common | form <= options(history)

@@ -725,7 +725,7 @@ class Residual(_message.Message):
     def __init__(self, node_id: _Optional[str] = ..., job_id: _Optional[str] = ..., cpu: _Optional[int] = ..., cpu_ns: _Optional[int] = ..., load: _Optional[float] = ..., alarm: bool = ...) -> None: ...
 
 class ListJobsRequest(_message.Message):
-    __slots__ = ("job_ids", "include_ended", "limit", "details", "states", "user", "mine", "app", "queue", "node_ids", "since_s", "tasks")
+    __slots__ = ("job_ids", "include_ended", "limit", "details", "states", "user", "mine", "app", "queue", "node_ids", "since_s", "tasks", "account")
     JOB_IDS_FIELD_NUMBER: _ClassVar[int]
     INCLUDE_ENDED_FIELD_NUMBER: _ClassVar[int]
     LIMIT_FIELD_NUMBER: _ClassVar[int]
@@ -738,6 +738,7 @@ class ListJobsRequest(_message.Message):
     NODE_IDS_FIELD_NUMBER: _ClassVar[int]
     SINCE_S_FIELD_NUMBER: _ClassVar[int]
     TASKS_FIELD_NUMBER: _ClassVar[int]
+    ACCOUNT_FIELD_NUMBER: _ClassVar[int]
     job_ids: _containers.RepeatedScalarFieldContainer[str]
     include_ended: bool
     limit: int
@@ -750,7 +751,8 @@ class ListJobsRequest(_message.Message):
     node_ids: _containers.RepeatedScalarFieldContainer[str]
     since_s: float
     tasks: bool
-    def __init__(self, job_ids: _Optional[_Iterable[str]] = ..., include_ended: bool = ..., limit: _Optional[int] = ..., details: bool = ..., states: _Optional[_Iterable[_Union[JobState, str]]] = ..., user: _Optional[str] = ..., mine: bool = ..., app: _Optional[str] = ..., queue: _Optional[str] = ..., node_ids: _Optional[_Iterable[str]] = ..., since_s: _Optional[float] = ..., tasks: bool = ...) -> None: ...
+    account: str
+    def __init__(self, job_ids: _Optional[_Iterable[str]] = ..., include_ended: bool = ..., limit: _Optional[int] = ..., details: bool = ..., states: _Optional[_Iterable[_Union[JobState, str]]] = ..., user: _Optional[str] = ..., mine: bool = ..., app: _Optional[str] = ..., queue: _Optional[str] = ..., node_ids: _Optional[_Iterable[str]] = ..., since_s: _Optional[float] = ..., tasks: bool = ..., account: _Optional[str] = ...) -> None: ...
 
 class JobCount(_message.Message):
     __slots__ = ("state", "jobs")

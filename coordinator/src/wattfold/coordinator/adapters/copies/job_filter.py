@@ -1,7 +1,7 @@
 """Criteria of a list of jobs, applied where the jobs are, so that a list transfers only its jobs.
 
 A criterion on a field that the caller may not see matches no job. So no filter reveals the
-application or the queue of a job of another account.
+application, the queue or the account of a job of another user.
 """
 
 from __future__ import annotations
@@ -23,10 +23,11 @@ class JobFilter:
 
     states: frozenset[pb.JobState] = frozenset()
     user: str = ""
-    """Account, by name or number."""
+    """User, by name or number."""
     mine: bool = False
     app: str = ""
     queue: str = ""
+    account: str = ""
     node_ids: frozenset[NodeId] = frozenset()
     """Nodes; the job holds cores on one of them."""
     since_s: float = 0.0
@@ -48,11 +49,12 @@ class JobFilter:
         return self._keeps_private(spec, viewer)
 
     def _keeps_private(self, spec: JobSpec, viewer: Peer) -> bool:
-        if not (self.app or self.queue):
+        if not (self.app or self.queue or self.account):
             return True
         if access_of(viewer, spec) == pb.JOB_ACCESS_OTHER:
             return False
-        return self.app in ("", spec.app) and self.queue in ("", spec.queue)
+        wanted = (self.app, spec.app), (self.queue, spec.queue), (self.account, spec.account)
+        return all(one in ("", own) for one, own in wanted)
 
 
 ALL_JOBS = JobFilter()
@@ -66,6 +68,7 @@ def job_filter(request: pb.ListJobsRequest) -> JobFilter:
         mine=request.mine,
         app=request.app,
         queue=request.queue,
+        account=request.account,
         node_ids=frozenset(map(NodeId, request.node_ids)),
         since_s=request.since_s,
     )

@@ -60,6 +60,9 @@ _FIRST = (
 @click.option("--app", default="", metavar="NAME", help="Application of the jobs.")
 @click.option("--queue", "queue_name", default="", metavar="NAME", help="Queue of the jobs.")
 @click.option(
+    "--account", "account", default="", metavar="NAME", help="Account (project) of the jobs."
+)
+@click.option(
     "--node",
     "node_ids",
     type=NAMES,
@@ -96,6 +99,7 @@ def queue(
     mine: bool,
     app: str,
     queue_name: str,
+    account: str,
     node_ids: tuple[str, ...] | None,
     since: float | None,
     starts: bool,
@@ -108,8 +112,8 @@ def queue(
 
     SIZE is the current size and the requested size; n marks whole nodes. TIME is the run time, or
     the waiting time of a job that has not started. USER appears if not all jobs are yours. The
-    names of jobs of other accounts are hidden. --app and --queue find only jobs whose application
-    and queue you may see: your own, or all jobs if you are an operator.
+    names of jobs of other users are hidden. --app, --queue and --account find only jobs whose
+    application, queue and account you may see: your own, or all jobs if you are an operator.
 
     The reason of a waiting job is that of the policy. For the first four waiting jobs, it also says
     what the job lacks, which jobs hold it, and until when.
@@ -136,6 +140,7 @@ def queue(
             mine=mine,
             app=app,
             queue=queue_name,
+            account=account,
             node_ids=node_ids or (),
             since_s=since or 0.0,
             tasks=tasks,
@@ -157,7 +162,7 @@ def queue(
             table = queue_table(answer.jobs, now_s=now_s, starts=starts)
             session.print(table.without_titles() if no_header else table)
         elif not no_header:
-            filtered = bool(states or app or queue_name or node_ids or since)
+            filtered = bool(states or app or queue_name or account or node_ids or since)
             click.echo(_nothing(include_ended, starts, user, mine, filtered))
     missing = answer.total - len(answer.jobs)
     if missing > 0:
