@@ -41,7 +41,17 @@ for name in ("COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR", "TTY_COMPATIBLE", "T
 
 start.enable()
 
-FOLDERS = ("system", "trust", "found", "believes", "property", "simulation", "contract", "unit")
+FOLDERS = (
+    "system",
+    "slurm",
+    "trust",
+    "found",
+    "believes",
+    "property",
+    "simulation",
+    "contract",
+    "unit",
+)
 """Folders of long tests first, so that no worker waits for a long file at the end."""
 
 

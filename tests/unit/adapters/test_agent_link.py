@@ -181,3 +181,35 @@ def test_a_closed_link_starts_no_call(tmp_path: Path) -> None:
     # gRPC's own callbacks may fail too, when another test closes its loop.
     assert not [context for context in failed if "future" in context]
     assert not agent.forgotten
+
+
+class AdoptingAgent(WilfulAgent):
+    """Agent that runs a job of Slurm, and has narrowed it in each next message."""
+
+    def StreamTelemetry(self, request: Any, context: Any) -> Iterator[pb.Telemetry]:
+        slurm = pb.Adoption(owner="slurm")
+        usages = [
+            [],
+            [pb.JobUsage(job_id="slurm-1", cpus="0-1", adoption=slurm)],
+            [pb.JobUsage(job_id="slurm-1", cpus="0-1", adoption=slurm), pb.JobUsage(job_id="b")],
+            [pb.JobUsage(job_id="slurm-1", cpus="0", adoption=slurm)],
+            [],
+        ]
+        for number, jobs in enumerate(usages):
+            yield pb.Telemetry(node_id="n0", uptime_ns=number, jobs=jobs)
+        self.over.wait()
+
+
+def test_adopted_jobs_and_their_changes_are_told_once(tmp_path: Path) -> None:
+    async def test(link: AgentLink, posted: Posted) -> None:
+        running = asyncio.create_task(link.run())
+        told: list[str] = []
+        while len(told) < 2:
+            event = await posted.get()
+            if isinstance(event, reports.AdoptedJobsSeen):
+                told += [f"{job.job_id} {job.cpus}" for job in event.jobs]
+        assert told == ["slurm-1 0-1", "slurm-1 0"]
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+    linked(AdoptingAgent(), tmp_path, test)

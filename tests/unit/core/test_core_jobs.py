@@ -306,7 +306,7 @@ def test_foreign_processes_keep_their_cores() -> None:
     assert "in use by processes of earlier attempts or of another journal" in stage.job("a").reason
     stage.need_plan()
     assert stage.plan(on("a", "n0:2-3", cap_w=10)) == [launch("n0", "a", "2-3")]
-    assert stage.process_ended("n0", "stranger") == [forget("n0", "stranger", 0)]
+    assert stage.process_ended("n0", "stranger") == [forget("n0", "stranger", 0), solve(3)]
     assert not stage.core.state.nodes[N0].foreign
 
 

@@ -29,12 +29,14 @@ from wattfold.nodeagent.adapters.devices.powercap_files import RealFiles, ZoneFi
 from wattfold.nodeagent.adapters.devices.zone_search import discover
 from wattfold.nodeagent.adapters.grpc_service import Changes, NodeAgentService
 from wattfold.nodeagent.adapters.jobs import capabilities
+from wattfold.nodeagent.adapters.jobs.adopt_listener import AdoptListener
 from wattfold.nodeagent.adapters.jobs.cpu_time import CpuClock
 from wattfold.nodeagent.adapters.jobs.cpuset import MaskMechanism, choose_masks
 from wattfold.nodeagent.adapters.jobs.gpu_access import choose_access
 from wattfold.nodeagent.adapters.jobs.job_groups import choose_groups
 from wattfold.nodeagent.adapters.jobs.memory_limits import choose_memory_limits
 from wattfold.nodeagent.adapters.jobs.step_folders import StepFolders, remote_shell
+from wattfold.nodeagent.adapters.jobs.step_groups import StepGroups
 from wattfold.nodeagent.adapters.jobs.step_listener import StepListener
 from wattfold.nodeagent.adapters.jobs.throttle import ThrottleMechanism
 from wattfold.nodeagent.adapters.locks import check_unused, lock_folder
@@ -146,6 +148,7 @@ async def run(config: Config) -> None:
         gpus=node_gpus,
         gpu_names=config.gpu.names,
         gpu_access=access,
+        slurm=StepGroups(config.cgroup_root),
     )
     jobs = NodeJobs(config.cpus, ports, config.run_dir / "shims", changes.notify)
     jobs.start()
@@ -168,6 +171,8 @@ async def run(config: Config) -> None:
         inventory.gpu_access = wire.GPU_ACCESS[access.mechanism]
     inventory.gpu_model = config.gpu.model or common_model(node_gpus)
     inventory.memory_mechanism = wire.MEMORY[memory.mechanism]
+    slurm = AdoptListener(config.run_dir / "adopt.sock", jobs.adopted.answer)
+    inventory.adopts_slurm = config.adopt_slurm and _listens(slurm)
     if config.steps_listen:
         inventory.steps_address = _listen_for_steps(steps, config.steps_listen)
     service = NodeAgentService(inventory, power, jobs, accounting, changes)
@@ -194,6 +199,7 @@ async def run(config: Config) -> None:
         await jobs.orders.settle()
     for task in background:
         task.cancel()
+    slurm.close()
     steps.close()
     jobs.stop()
     accounting.close()
@@ -315,6 +321,16 @@ def _has_gpus(config: Config) -> bool:
     """Whether the agent may have to limit GPUs or deny them to jobs."""
     given = config.gpu.listed or config.gpu.emulated is not None
     return bool(given or (config.gpus and any_gpus()))
+
+
+def _listens(slurm: AdoptListener) -> bool:
+    """Whether Slurm's plugin can reach this agent. Caps and other jobs must not wait for it."""
+    try:
+        slurm.start()
+    except OSError as error:
+        logs.warning("adoption_not_started", reason=error)
+        return False
+    return True
 
 
 def _listen_for_steps(steps: StepListener, listen: str) -> str:

@@ -108,6 +108,7 @@ def examine(config: Config, host: Path = Path("/"), gpus: Gpus | None = None) ->
         *host_findings.gpu_access(config, there),
         *host_findings.folders(config),
         *host_findings.shim(config),
+        *host_findings.slurm(config),
     )
     about = [host_findings.account(), *_fixture_findings(config)]
     starting = findings.worst(

@@ -454,7 +454,7 @@ _HANDLERS: dict[type, Handler] = {
     reports.MaskFailed: job_events.mask_failed,
     reports.JobLaunched: job_events.launched,
     reports.LaunchFailed: job_events.launch_failed,
-    reports.LaunchFaultReported: node_events.launch_fault_reported,
+    **node_events.HANDLERS,
     reports.ProcessEnded: job_ends.process_ended,
     ev.ProgressReported: job_events.progress_reported,
     ev.SpeedMeasured: job_events.speed_measured,

@@ -58,6 +58,7 @@ class Config:
     listen: str
     steps_listen: str
     """Address for the steps of jobs: unix:PATH or HOST:PORT; empty = none."""
+    adopt_slurm: bool
     token: str | None
     state_dir: Path
     run_dir: Path
@@ -138,6 +139,7 @@ def _build(top: dict[str, Any], source: Source, emulation: dict[str, Any]) -> Co
         node_id=node_id,
         listen=_listen(top, source, run_dir),
         steps_listen=_steps_listen(top, source, run_dir),
+        adopt_slurm=top["adopt_slurm"],
         token=_token(top, source),
         state_dir=Path(top["state_dir"]).absolute(),
         run_dir=run_dir,

@@ -66,6 +66,12 @@ TOP = {
         help="Address for the remote shell wattfold-rsh: unix:/PATH, HOST:PORT or off. Default:"
         " socket steps.sock in the run directory, or the port after that of --listen.",
     ),
+    "adopt_slurm": Key(
+        kind=bool,
+        default=False,
+        help="Adopt the steps of jobs that Slurm's plugin spank_wattfold.so hands over through the"
+        " socket adopt.sock in the run directory. Default: off.",
+    ),
     "token_file": Key(
         kind=str,
         metavar="FILE",

@@ -185,6 +185,24 @@ def shim(config: Config) -> list[Finding]:
     return [_library(Path(config.omp_shim)), _libzmq()]
 
 
+def slurm(config: Config) -> list[Finding]:
+    """Return whether steps of Slurm can be adopted; nothing if the agent does not adopt."""
+    if not config.adopt_slurm:
+        return []
+    subject = "jobs of Slurm"
+    try:
+        found = cpuset_here(config.cgroup_root)
+    except OSError:
+        found = None
+    if os.geteuid() != 0:
+        return [_unusable(subject, "only root can confine them", "run the agent as root")]
+    if found is None:
+        why = f"{config.cgroup_root} has no cpuset controller, so Slurm cannot confine them"
+        return [_unusable(subject, why, "enable the cpuset controller and task/cgroup in Slurm")]
+    text = "can be adopted if Slurm uses task/cgroup with ConstrainCores=yes"
+    return [Finding(subject=subject, status=Status.OK, finding=text)]
+
+
 def group_usable(controller: Path, *, v2: bool) -> bool:
     """Whether this account may create groups below a controller, as far as visible."""
     base = controller / _GROUP if (controller / _GROUP).is_dir() else controller

@@ -225,6 +225,7 @@ def process_info(job: Job, now_ns: int) -> pb.ProcessInfo:
         resident=job.live and job.resident,
         gpu_energy_uj=job.gpu_energy_uj,
         command_digest=job.command_digest,
+        adoption=_adoption(job),
     )
     if not job.live and job.report is not None:
         info.epochs_saved, info.epochs_timed = job.report.epoch, job.report.timed
@@ -269,12 +270,27 @@ def job_usage(job: Job, view: ShimView, gpus: Iterable[GpuReading] = ()) -> pb.J
         resident=job.resident,
         gpu_uses=[_gpu_use(gpu) for gpu in gpus],
         gpu_energy_uj=job.gpu_energy_uj,
+        adoption=_adoption(job),
     )
     if job.report is not None:
         usage.epochs_saved, usage.epoch_ns = job.report.epoch, job.report.epoch_ns
     if mapped:
         _add_placement(usage, job.placement)
     return usage
+
+
+def _adoption(job: Job) -> pb.Adoption | None:
+    """Return what the owner of an adopted job has told; None for other jobs."""
+    if not job.owner:
+        return None
+    return pb.Adoption(
+        owner=job.owner,
+        allocated_cpus=str(job.allocation),
+        steps=job.steps,
+        mode=_MODES_OUT[job.mode],
+        uid=job.uid,
+        app=job.app,
+    )
 
 
 def _gpu_use(reading: GpuReading) -> pb.GpuUse:

@@ -212,20 +212,18 @@ def job_environment(
     if gpus:
         given = {name: value for name, value in given.items() if name not in STRANGE}
     launcher = step_environment(order.step_nodes, steps, first=not order.steps_only)
-    threads = str(share_of(order.launch_cpus, order.tasks_per_node))
+    threads = share_of(order.launch_cpus, order.tasks_per_node)
     env = {
         "PATH": DEFAULT_PATH,
         **launcher.defaults,
         # A Charm++ program has a process or thread of its own for each core.
-        "OMP_NUM_THREADS": "1" if order.mode is ResizeMode.MAP else threads,
-        **_spinning(order.mode, given),
-        **_affinity(order.mode, given),
+        **runtime_environment(order.mode, 1 if order.mode is ResizeMode.MAP else threads, given),
         **(UNBOUND if order.tasks_per_node > 1 else {}),
         **given,
         **launcher.facts,
         "WATTFOLD_JOB_ID": order.job,
         "WATTFOLD_RESIZE_MODE": order.mode.value,
-        "WATTFOLD_LAUNCH_CPUS": threads,
+        "WATTFOLD_LAUNCH_CPUS": str(threads),
         **({"WATTFOLD_PES": str(order.pes)} if order.pes else {}),
         "WATTFOLD_ATTEMPT": str(order.attempt),
         "WATTFOLD_RANK": str(order.rank),
@@ -244,6 +242,12 @@ def job_environment(
     if shim.library and order.mode is not ResizeMode.FIXED:
         env["LD_PRELOAD"] = ":".join(filter(None, [shim.library, env.get("LD_PRELOAD", "")]))
     return env
+
+
+def runtime_environment(mode: ResizeMode, threads: int, given: Mapping[str, str]) -> dict[str, str]:
+    """Return variables for OpenMP runtimes; ``given`` are the user's variables, unchanged."""
+    ours = {"OMP_NUM_THREADS": str(threads), **_spinning(mode, given), **_affinity(mode, given)}
+    return {name: value for name, value in ours.items() if name not in given}
 
 
 IDLE_SPIN_MS = 1

@@ -180,7 +180,7 @@ class Cpu(_message.Message):
     def __init__(self, cpu: _Optional[int] = ..., core: _Optional[int] = ..., package: _Optional[int] = ..., numa_node: _Optional[int] = ..., siblings: _Optional[str] = ...) -> None: ...
 
 class Inventory(_message.Message):
-    __slots__ = ("node_id", "hostname", "boot_id", "agent_version", "agent_instance", "cpus", "topology", "memory_bytes", "zones", "base_power_uw", "emulated", "model", "mask_mechanism", "throttle_mechanism", "epoch", "coordinator_id", "journal_number", "lease_remaining_ns", "isolated_cpus", "offline_cpus", "steps_address", "left", "gpus", "features", "memory_mechanism", "gpu_model", "gpu_access", "launch_fault")
+    __slots__ = ("node_id", "hostname", "boot_id", "agent_version", "agent_instance", "cpus", "topology", "memory_bytes", "zones", "base_power_uw", "emulated", "model", "mask_mechanism", "throttle_mechanism", "epoch", "coordinator_id", "journal_number", "lease_remaining_ns", "isolated_cpus", "offline_cpus", "steps_address", "left", "gpus", "features", "memory_mechanism", "gpu_model", "gpu_access", "launch_fault", "adopts_slurm")
     NODE_ID_FIELD_NUMBER: _ClassVar[int]
     HOSTNAME_FIELD_NUMBER: _ClassVar[int]
     BOOT_ID_FIELD_NUMBER: _ClassVar[int]
@@ -209,6 +209,7 @@ class Inventory(_message.Message):
     GPU_MODEL_FIELD_NUMBER: _ClassVar[int]
     GPU_ACCESS_FIELD_NUMBER: _ClassVar[int]
     LAUNCH_FAULT_FIELD_NUMBER: _ClassVar[int]
+    ADOPTS_SLURM_FIELD_NUMBER: _ClassVar[int]
     node_id: str
     hostname: str
     boot_id: str
@@ -237,7 +238,8 @@ class Inventory(_message.Message):
     gpu_model: str
     gpu_access: GpuAccess
     launch_fault: str
-    def __init__(self, node_id: _Optional[str] = ..., hostname: _Optional[str] = ..., boot_id: _Optional[str] = ..., agent_version: _Optional[str] = ..., agent_instance: _Optional[str] = ..., cpus: _Optional[str] = ..., topology: _Optional[_Iterable[_Union[Cpu, _Mapping]]] = ..., memory_bytes: _Optional[int] = ..., zones: _Optional[_Iterable[_Union[PowerZone, _Mapping]]] = ..., base_power_uw: _Optional[int] = ..., emulated: bool = ..., model: _Optional[_Union[FrequencyPowerModel, _Mapping]] = ..., mask_mechanism: _Optional[_Union[MaskMechanism, str]] = ..., throttle_mechanism: _Optional[_Union[ThrottleMechanism, str]] = ..., epoch: _Optional[int] = ..., coordinator_id: _Optional[str] = ..., journal_number: _Optional[int] = ..., lease_remaining_ns: _Optional[int] = ..., isolated_cpus: _Optional[str] = ..., offline_cpus: _Optional[str] = ..., steps_address: _Optional[str] = ..., left: bool = ..., gpus: _Optional[_Iterable[str]] = ..., features: _Optional[_Iterable[str]] = ..., memory_mechanism: _Optional[_Union[MemoryMechanism, str]] = ..., gpu_model: _Optional[str] = ..., gpu_access: _Optional[_Union[GpuAccess, str]] = ..., launch_fault: _Optional[str] = ...) -> None: ...
+    adopts_slurm: bool
+    def __init__(self, node_id: _Optional[str] = ..., hostname: _Optional[str] = ..., boot_id: _Optional[str] = ..., agent_version: _Optional[str] = ..., agent_instance: _Optional[str] = ..., cpus: _Optional[str] = ..., topology: _Optional[_Iterable[_Union[Cpu, _Mapping]]] = ..., memory_bytes: _Optional[int] = ..., zones: _Optional[_Iterable[_Union[PowerZone, _Mapping]]] = ..., base_power_uw: _Optional[int] = ..., emulated: bool = ..., model: _Optional[_Union[FrequencyPowerModel, _Mapping]] = ..., mask_mechanism: _Optional[_Union[MaskMechanism, str]] = ..., throttle_mechanism: _Optional[_Union[ThrottleMechanism, str]] = ..., epoch: _Optional[int] = ..., coordinator_id: _Optional[str] = ..., journal_number: _Optional[int] = ..., lease_remaining_ns: _Optional[int] = ..., isolated_cpus: _Optional[str] = ..., offline_cpus: _Optional[str] = ..., steps_address: _Optional[str] = ..., left: bool = ..., gpus: _Optional[_Iterable[str]] = ..., features: _Optional[_Iterable[str]] = ..., memory_mechanism: _Optional[_Union[MemoryMechanism, str]] = ..., gpu_model: _Optional[str] = ..., gpu_access: _Optional[_Union[GpuAccess, str]] = ..., launch_fault: _Optional[str] = ..., adopts_slurm: bool = ...) -> None: ...
 
 class StreamTelemetryRequest(_message.Message):
     __slots__ = ("interval_ns",)
@@ -289,8 +291,24 @@ class GpuUse(_message.Message):
     age_ns: int
     def __init__(self, gpu: _Optional[str] = ..., energy_uj: _Optional[int] = ..., power_uw: _Optional[int] = ..., busy_percent: _Optional[int] = ..., memory_bytes: _Optional[int] = ..., age_ns: _Optional[int] = ...) -> None: ...
 
+class Adoption(_message.Message):
+    __slots__ = ("owner", "allocated_cpus", "steps", "mode", "uid", "app")
+    OWNER_FIELD_NUMBER: _ClassVar[int]
+    ALLOCATED_CPUS_FIELD_NUMBER: _ClassVar[int]
+    STEPS_FIELD_NUMBER: _ClassVar[int]
+    MODE_FIELD_NUMBER: _ClassVar[int]
+    UID_FIELD_NUMBER: _ClassVar[int]
+    APP_FIELD_NUMBER: _ClassVar[int]
+    owner: str
+    allocated_cpus: str
+    steps: _containers.RepeatedScalarFieldContainer[str]
+    mode: _common_pb2.ResizeMode
+    uid: int
+    app: str
+    def __init__(self, owner: _Optional[str] = ..., allocated_cpus: _Optional[str] = ..., steps: _Optional[_Iterable[str]] = ..., mode: _Optional[_Union[_common_pb2.ResizeMode, str]] = ..., uid: _Optional[int] = ..., app: _Optional[str] = ...) -> None: ...
+
 class JobUsage(_message.Message):
-    __slots__ = ("job_id", "cpus", "cpu_ns", "energy_uj", "threads", "residual_cpu_ns", "shim", "progress", "team_size", "memory_bytes", "residual_cores", "residual_alarm", "runnable_threads", "excess_runnable_ns", "voluntary_switches", "involuntary_switches", "memory_bytes_max", "core_ns", "idle_energy_uj", "phase", "cores_wanted", "processor_map", "map_applied", "tasks", "shim_message", "processes_left", "stray_cpus", "stray_repairs", "map_message", "processors", "surplus_processes", "resident", "epochs_saved", "epoch_ns", "gpu_uses", "gpu_energy_uj")
+    __slots__ = ("job_id", "cpus", "cpu_ns", "energy_uj", "threads", "residual_cpu_ns", "shim", "progress", "team_size", "memory_bytes", "residual_cores", "residual_alarm", "runnable_threads", "excess_runnable_ns", "voluntary_switches", "involuntary_switches", "memory_bytes_max", "core_ns", "idle_energy_uj", "phase", "cores_wanted", "processor_map", "map_applied", "tasks", "shim_message", "processes_left", "stray_cpus", "stray_repairs", "map_message", "processors", "surplus_processes", "resident", "epochs_saved", "epoch_ns", "gpu_uses", "gpu_energy_uj", "adoption")
     JOB_ID_FIELD_NUMBER: _ClassVar[int]
     CPUS_FIELD_NUMBER: _ClassVar[int]
     CPU_NS_FIELD_NUMBER: _ClassVar[int]
@@ -327,6 +345,7 @@ class JobUsage(_message.Message):
     EPOCH_NS_FIELD_NUMBER: _ClassVar[int]
     GPU_USES_FIELD_NUMBER: _ClassVar[int]
     GPU_ENERGY_UJ_FIELD_NUMBER: _ClassVar[int]
+    ADOPTION_FIELD_NUMBER: _ClassVar[int]
     job_id: str
     cpus: str
     cpu_ns: int
@@ -363,7 +382,8 @@ class JobUsage(_message.Message):
     epoch_ns: int
     gpu_uses: _containers.RepeatedCompositeFieldContainer[GpuUse]
     gpu_energy_uj: int
-    def __init__(self, job_id: _Optional[str] = ..., cpus: _Optional[str] = ..., cpu_ns: _Optional[int] = ..., energy_uj: _Optional[int] = ..., threads: _Optional[int] = ..., residual_cpu_ns: _Optional[int] = ..., shim: _Optional[_Union[ShimState, str]] = ..., progress: _Optional[_Union[_common_pb2.Progress, _Mapping]] = ..., team_size: _Optional[int] = ..., memory_bytes: _Optional[int] = ..., residual_cores: _Optional[_Iterable[_Union[CoreResidual, _Mapping]]] = ..., residual_alarm: bool = ..., runnable_threads: _Optional[int] = ..., excess_runnable_ns: _Optional[int] = ..., voluntary_switches: _Optional[int] = ..., involuntary_switches: _Optional[int] = ..., memory_bytes_max: _Optional[int] = ..., core_ns: _Optional[int] = ..., idle_energy_uj: _Optional[int] = ..., phase: _Optional[str] = ..., cores_wanted: _Optional[int] = ..., processor_map: _Optional[bytes] = ..., map_applied: bool = ..., tasks: _Optional[int] = ..., shim_message: _Optional[str] = ..., processes_left: _Optional[int] = ..., stray_cpus: _Optional[str] = ..., stray_repairs: _Optional[int] = ..., map_message: _Optional[str] = ..., processors: _Optional[_Iterable[_Union[ProcessorElement, _Mapping]]] = ..., surplus_processes: _Optional[int] = ..., resident: bool = ..., epochs_saved: _Optional[int] = ..., epoch_ns: _Optional[int] = ..., gpu_uses: _Optional[_Iterable[_Union[GpuUse, _Mapping]]] = ..., gpu_energy_uj: _Optional[int] = ...) -> None: ...
+    adoption: Adoption
+    def __init__(self, job_id: _Optional[str] = ..., cpus: _Optional[str] = ..., cpu_ns: _Optional[int] = ..., energy_uj: _Optional[int] = ..., threads: _Optional[int] = ..., residual_cpu_ns: _Optional[int] = ..., shim: _Optional[_Union[ShimState, str]] = ..., progress: _Optional[_Union[_common_pb2.Progress, _Mapping]] = ..., team_size: _Optional[int] = ..., memory_bytes: _Optional[int] = ..., residual_cores: _Optional[_Iterable[_Union[CoreResidual, _Mapping]]] = ..., residual_alarm: bool = ..., runnable_threads: _Optional[int] = ..., excess_runnable_ns: _Optional[int] = ..., voluntary_switches: _Optional[int] = ..., involuntary_switches: _Optional[int] = ..., memory_bytes_max: _Optional[int] = ..., core_ns: _Optional[int] = ..., idle_energy_uj: _Optional[int] = ..., phase: _Optional[str] = ..., cores_wanted: _Optional[int] = ..., processor_map: _Optional[bytes] = ..., map_applied: bool = ..., tasks: _Optional[int] = ..., shim_message: _Optional[str] = ..., processes_left: _Optional[int] = ..., stray_cpus: _Optional[str] = ..., stray_repairs: _Optional[int] = ..., map_message: _Optional[str] = ..., processors: _Optional[_Iterable[_Union[ProcessorElement, _Mapping]]] = ..., surplus_processes: _Optional[int] = ..., resident: bool = ..., epochs_saved: _Optional[int] = ..., epoch_ns: _Optional[int] = ..., gpu_uses: _Optional[_Iterable[_Union[GpuUse, _Mapping]]] = ..., gpu_energy_uj: _Optional[int] = ..., adoption: _Optional[_Union[Adoption, _Mapping]] = ...) -> None: ...
 
 class NodePower(_message.Message):
     __slots__ = ("source", "power_uw", "energy_uj")
@@ -677,7 +697,7 @@ class SuspendResponse(_message.Message):
     def __init__(self, found: bool = ...) -> None: ...
 
 class ProcessInfo(_message.Message):
-    __slots__ = ("job_id", "pid", "state", "exit_code", "signal", "cpus", "elapsed_ns", "cpu_ns", "energy_uj", "message", "mode", "residual_cpu_ns", "core_ns", "idle_energy_uj", "processes_left", "attempt", "suspended", "saving", "resident", "epochs_saved", "epochs_timed", "epoch_mean_ns", "snapshot_bytes", "gpu_energy_uj", "command_digest")
+    __slots__ = ("job_id", "pid", "state", "exit_code", "signal", "cpus", "elapsed_ns", "cpu_ns", "energy_uj", "message", "mode", "residual_cpu_ns", "core_ns", "idle_energy_uj", "processes_left", "attempt", "suspended", "saving", "resident", "epochs_saved", "epochs_timed", "epoch_mean_ns", "snapshot_bytes", "gpu_energy_uj", "command_digest", "adoption")
     JOB_ID_FIELD_NUMBER: _ClassVar[int]
     PID_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
@@ -703,6 +723,7 @@ class ProcessInfo(_message.Message):
     SNAPSHOT_BYTES_FIELD_NUMBER: _ClassVar[int]
     GPU_ENERGY_UJ_FIELD_NUMBER: _ClassVar[int]
     COMMAND_DIGEST_FIELD_NUMBER: _ClassVar[int]
+    ADOPTION_FIELD_NUMBER: _ClassVar[int]
     job_id: str
     pid: int
     state: ProcessState
@@ -728,7 +749,8 @@ class ProcessInfo(_message.Message):
     snapshot_bytes: int
     gpu_energy_uj: int
     command_digest: str
-    def __init__(self, job_id: _Optional[str] = ..., pid: _Optional[int] = ..., state: _Optional[_Union[ProcessState, str]] = ..., exit_code: _Optional[int] = ..., signal: _Optional[int] = ..., cpus: _Optional[str] = ..., elapsed_ns: _Optional[int] = ..., cpu_ns: _Optional[int] = ..., energy_uj: _Optional[int] = ..., message: _Optional[str] = ..., mode: _Optional[_Union[_common_pb2.ResizeMode, str]] = ..., residual_cpu_ns: _Optional[int] = ..., core_ns: _Optional[int] = ..., idle_energy_uj: _Optional[int] = ..., processes_left: _Optional[int] = ..., attempt: _Optional[int] = ..., suspended: bool = ..., saving: _Optional[_Union[Saving, str]] = ..., resident: bool = ..., epochs_saved: _Optional[int] = ..., epochs_timed: _Optional[int] = ..., epoch_mean_ns: _Optional[int] = ..., snapshot_bytes: _Optional[int] = ..., gpu_energy_uj: _Optional[int] = ..., command_digest: _Optional[str] = ...) -> None: ...
+    adoption: Adoption
+    def __init__(self, job_id: _Optional[str] = ..., pid: _Optional[int] = ..., state: _Optional[_Union[ProcessState, str]] = ..., exit_code: _Optional[int] = ..., signal: _Optional[int] = ..., cpus: _Optional[str] = ..., elapsed_ns: _Optional[int] = ..., cpu_ns: _Optional[int] = ..., energy_uj: _Optional[int] = ..., message: _Optional[str] = ..., mode: _Optional[_Union[_common_pb2.ResizeMode, str]] = ..., residual_cpu_ns: _Optional[int] = ..., core_ns: _Optional[int] = ..., idle_energy_uj: _Optional[int] = ..., processes_left: _Optional[int] = ..., attempt: _Optional[int] = ..., suspended: bool = ..., saving: _Optional[_Union[Saving, str]] = ..., resident: bool = ..., epochs_saved: _Optional[int] = ..., epochs_timed: _Optional[int] = ..., epoch_mean_ns: _Optional[int] = ..., snapshot_bytes: _Optional[int] = ..., gpu_energy_uj: _Optional[int] = ..., command_digest: _Optional[str] = ..., adoption: _Optional[_Union[Adoption, _Mapping]] = ...) -> None: ...
 
 class ListProcessesRequest(_message.Message):
     __slots__ = ()

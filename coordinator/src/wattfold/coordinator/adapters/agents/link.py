@@ -77,6 +77,8 @@ class AgentLink:
         self.commands = AgentCommands(self._calls, hooks, settings, self._remembered, self._closed)
         self._reported: set[tuple[JobId, int]] = set()
         """Ends that were posted, by job and attempt."""
+        self._adopted: tuple[reports.AdoptedJob, ...] = ()
+        """Jobs of another owner, as were posted last."""
         self._offset = messages.ClockOffset()
         self._not_held: messages.Powers = {}
         self.connected: bool | None = None
@@ -145,6 +147,8 @@ class AgentLink:
         self._offset = messages.ClockOffset()
         processes = messages.processes(listed)
         self._reported = {(p.job_id, p.attempt) for p in processes if not p.running}
+        running = (p for p in listed.processes if p.state == pb.PROCESS_STATE_RUNNING)
+        self._adopted = messages.adopted(running)
         self._not_held = messages.not_held(inventory, spec)
         self._fault = inventory.launch_fault
         self._hooks.post(
@@ -250,6 +254,11 @@ class AgentLink:
             self._fault = message.launch_fault
             fault = reports.LaunchFaultReported(node_id=self.node_id, reason=self._fault)
             self._hooks.post(fault)
+        adopted = messages.adopted(message.jobs)
+        if changed := set(adopted) - set(self._adopted):
+            jobs = tuple(job for job in adopted if job in changed)
+            self._hooks.post(reports.AdoptedJobsSeen(node_id=self.node_id, jobs=jobs))
+        self._adopted = adopted
         ended = [messages.process(entry) for entry in message.ended]
         for reading in ended:
             if (reading.job_id, reading.attempt) not in self._reported:

@@ -158,6 +158,17 @@ def process(message: pb.ProcessInfo) -> reports.ProcessReading:
     )
 
 
+def adopted(
+    entries: Iterable[pb.JobUsage] | Iterable[pb.ProcessInfo],
+) -> tuple[reports.AdoptedJob, ...]:
+    """Return the running jobs of another owner, with their cores."""
+    return tuple(
+        reports.AdoptedJob(job_id=JobId(entry.job_id), cpus=cpus_of(entry.cpus))
+        for entry in entries
+        if entry.HasField("adoption")
+    )
+
+
 Powers = dict[ZoneName, int]
 
 

@@ -32,6 +32,7 @@ from wattfold.coordinator.core.model.node_order import SpareNodesKept as SpareNo
 from wattfold.coordinator.core.model.node_power import NO_CHANGE, PowerPlan
 from wattfold.coordinator.core.model.plan import Plan, PlanningRound, Preemption, Refusal, Waiting
 from wattfold.coordinator.core.model.reports import (
+    AdoptedJobsSeen,
     CapsAnswered,
     CapsNotHeld,
     CapsUnconfirmed,
@@ -374,6 +375,7 @@ Event = (
     | JobLaunched
     | LaunchFailed
     | LaunchFaultReported
+    | AdoptedJobsSeen
     | PowerAnswered
     | ProcessEnded
     | ProgressReported

@@ -262,6 +262,22 @@ class LaunchFaultReported:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AdoptedJob:
+    """A job of another owner, such as Slurm, with the cores that it holds on a node."""
+
+    job_id: JobId
+    cpus: CpuSet
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdoptedJobsSeen:
+    """A node runs ``jobs`` of another owner, such as Slurm. Their cores are reserved."""
+
+    node_id: NodeId
+    jobs: tuple[AdoptedJob, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PowerAnswered:
     """An order about the power of a node was carried out, or failed with this ``error``.
 

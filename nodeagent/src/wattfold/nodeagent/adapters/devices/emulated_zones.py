@@ -22,7 +22,7 @@ from wattfold.nodeagent.adapters.devices.emulated_gpus import EmulatedGpus
 from wattfold.nodeagent.adapters.devices.emulated_zone import EmulatedZone, ZoneRange, keep
 from wattfold.nodeagent.adapters.jobs.cpu_time import CpuClock
 from wattfold.nodeagent.adapters.jobs.procfs import descendants
-from wattfold.nodeagent.adapters.jobs.throttle import Throttle
+from wattfold.nodeagent.adapters.jobs.throttle import Throttle, ThrottleMechanism
 from wattfold.nodeagent.core.emulation_model import (
     BACKLOG_S_MAX,
     EmulationModel,
@@ -161,6 +161,16 @@ class EmulatedFirmware:
             files = self._throttle.prepare(job, self._quota(held))
         self.jobs_changed()
         return files
+
+    @property
+    def slows_by_group(self) -> bool:
+        """Whether jobs are slowed by a control group, so that none of them gets a signal."""
+        return self._throttle.mechanism is ThrottleMechanism.CPU_BANDWIDTH
+
+    def files(self, job: JobId) -> tuple[Path, ...]:
+        """Return the files to write the PIDs of further processes of a registered job into."""
+        with self._lock:
+            return self._throttle.prepare(job, self._quota(self._jobs[job]))
 
     def started(self, job: JobId, keeper: int) -> None:
         """Record the process of a prepared job."""

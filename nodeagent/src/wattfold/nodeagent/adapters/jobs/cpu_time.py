@@ -53,6 +53,7 @@ class CpuClock:
     ) -> None:
         self._v1: Path | None = None
         self._v2: Path | None = None
+        self._elsewhere: dict[JobId, Path] = {}
         self._last: dict[JobId, _Count] = {}
         self._now_ns = now_ns
         self._cpus = os.cpu_count() or 1
@@ -79,6 +80,10 @@ class CpuClock:
             return ()
         make_group(self._v1 / job)
         return (self._v1 / job / "cgroup.procs",)
+
+    def count_in(self, job: JobId, group: Path) -> None:
+        """Read the CPU time of a job from a group of its owner, such as Slurm."""
+        self._elsewhere[job] = group
 
     def read_ns(self, job: JobId, keeper: int, members: list[int]) -> int:
         """Return the CPU time of the job until now."""
@@ -114,10 +119,11 @@ class CpuClock:
 
     def by_cpu_ns(self, job: JobId) -> list[int] | None:
         """Return the CPU time of the job on CPU 0, 1, ...; None if no cgroup reports it."""
-        if self._v1 is None:
+        group = self._elsewhere.get(job) or (self._v1 and self._v1 / job)
+        if group is None or self._v1 is None:
             return None
         try:
-            text = (self._v1 / job / "cpuacct.usage_percpu").read_bytes()
+            text = (group / "cpuacct.usage_percpu").read_bytes()
             return [int(word) for word in text.split()]
         except (OSError, ValueError):
             return None
@@ -125,7 +131,7 @@ class CpuClock:
     def processes(self, job: JobId) -> list[int] | None:
         """Return the processes of the job from its cgroup; None without a cgroup."""
         group = self._v1 or self._v2
-        if group is None:
+        if group is None or job in self._elsewhere:
             return None
         try:
             return [int(word) for word in (group / job / "cgroup.procs").read_bytes().split()]
@@ -135,6 +141,8 @@ class CpuClock:
     def remove(self, job: JobId) -> None:
         """Remove the accounting of a job that has ended."""
         self._last.pop(job, None)
+        if self._elsewhere.pop(job, None) is not None:
+            return
         if self._v1 is not None:
             remove_group(self._v1 / job)
 
@@ -145,10 +153,11 @@ class CpuClock:
 
     def _from_group(self, job: JobId) -> int | None:
         with contextlib.suppress(OSError, ValueError):
+            group = self._elsewhere.get(job)
             if self._v1 is not None:
-                return int((self._v1 / job / "cpuacct.usage").read_bytes())
+                return int(((group or self._v1 / job) / "cpuacct.usage").read_bytes())
             if self._v2 is not None:
-                for line in (self._v2 / job / "cpu.stat").read_text().splitlines():
+                for line in ((group or self._v2 / job) / "cpu.stat").read_text().splitlines():
                     if line.startswith("usage_usec "):
                         return int(line.split()[1]) * NS_PER_US
         return None

@@ -26,7 +26,7 @@ def found_masks(
     """
     found: dict[JobId, CpuSet] = {}
     for job in jobs.values():
-        if job.live and job.boot_id == boot_id:
+        if job.live and job.boot_id == boot_id and not job.owner:
             with contextlib.suppress(OSError):
                 found[job.id] = _kernel_mask(job, control)
     if control.mechanism is not MaskMechanism.AFFINITY:

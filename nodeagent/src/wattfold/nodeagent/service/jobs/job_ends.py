@@ -41,7 +41,7 @@ class JobEnds:
         self._epochs = epochs
         self._leaving = leaving
         self._spawn = spawn
-        self._over = over
+        self.over = over
         self.before_end: Callable[[], None] = lambda: None
         """Called when a job has ended, before its usage is recorded."""
 
@@ -55,6 +55,12 @@ class JobEnds:
         job.state = JobState.LOST
         job.message = f"exit status unknown: {why}"
         job.ended_ns = time.monotonic_ns() if job.boot_id == self._ports.boot_id else job.started_ns
+        self._finish(job)
+
+    def end_adopted(self, job: Job) -> None:
+        """Record that all steps of an adopted job have ended. Its exit status is known by then."""
+        job.state, job.ended_ns = JobState.ENDED, time.monotonic_ns()
+        self.before_end()
         self._finish(job)
 
     def _first_ended(self, job: Job) -> None:
@@ -131,4 +137,4 @@ class JobEnds:
         except Refused as error:
             # The exit file of the keeper still reports the end to the next agent.
             logs.warning("job_end_not_saved", job=job.id, reason=error)
-        self._over(job)
+        self.over(job)

@@ -22,7 +22,7 @@ from wattfold.nodeagent.service.jobs.job_files import JobFiles
 from wattfold.nodeagent.service.jobs.job_processes import members, signal_group
 from wattfold.nodeagent.service.jobs.launching import JobPorts
 from wattfold.nodeagent.service.jobs.leaving import Leaving
-from wattfold.nodeagent.service.jobs.records import Job, JobState, Saving
+from wattfold.nodeagent.service.jobs.records import Job, JobState, Saving, owned
 from wattfold.nodeagent.service.jobs.suspending import Suspending
 from wattfold.nodeagent.service.jobs.telling import Telling
 
@@ -55,6 +55,7 @@ class JobOrders:
         Unlike `signal`, SIGTERM does not end the job. Returns False if the attempt does not run
         here. Raises Refused.
         """
+        self._check_owner(job_id)
         if number == signal.SIGTERM and (job := self._attempt(job_id, attempt)) is not None:
             signal_group(job, number)
             self._steer_throttle(job, number)
@@ -63,6 +64,7 @@ class JobOrders:
 
     def signal(self, job_id: str, number: int, grace_ns: int) -> bool:
         """Signal the process group of a job; False if it does not run here. Raises Refused."""
+        self._check_owner(job_id)
         if not 1 <= number < signal.NSIG:
             raise InvalidRequest(f"signal {number} is outside 1..{signal.NSIG - 1}")
         if grace_ns > GRACE_NS_MAX:
@@ -89,6 +91,7 @@ class JobOrders:
         ``saves``: the job will continue later, so its snapshot folder is examined. Returns False if
         the attempt does not run here; it will then not start here either. Raises Refused.
         """
+        self._check_owner(job_id)
         if (begins := self._jobs.get(JobId(job_id))) is not None:
             await _begun(begins)
         job = self._attempt(job_id, attempt)
@@ -128,6 +131,7 @@ class JobOrders:
         A job that was asked to end is no longer suspended, because a late order to stop it would
         cost it its snapshot. Raises Refused.
         """
+        self._check_owner(job_id)
         job = self._attempt(job_id, attempt)
         if job is None:
             return False
@@ -189,7 +193,7 @@ class JobOrders:
     async def end_all(self, grace_s: float) -> None:
         """Let no further job start, end all jobs, and wait for their ends."""
         self._settled = True
-        live = [job for job in self._jobs.values() if job.live]
+        live = [job for job in self._jobs.values() if job.live and not job.owner]
         await asyncio.gather(*(self._end(job, grace_s) for job in live))
 
     async def _end(self, job: Job, grace_s: float) -> None:
@@ -197,6 +201,12 @@ class JobOrders:
         self.signal(job.id, signal.SIGTERM, int(grace_s * NS_PER_S))
         if self._jobs.get(job.id) is job:
             await job.over.wait()
+
+    def _check_owner(self, job_id: str) -> None:
+        """Raise WrongState for a job that only its owner may signal, suspend or end."""
+        job = self._jobs.get(JobId(job_id))
+        if job is not None and job.owner:
+            raise WrongState(owned(job))
 
     def _attempt(self, job_id: str, attempt: int) -> Job | None:
         """Return an attempt of a job (0: the current attempt) if it runs here."""

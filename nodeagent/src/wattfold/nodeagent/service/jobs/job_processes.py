@@ -4,17 +4,29 @@ from __future__ import annotations
 
 import contextlib
 import os
+from collections.abc import Iterable
 
+from wattfold.contract.ids import JobId
 from wattfold.nodeagent.adapters.jobs import procfs
 from wattfold.nodeagent.service.jobs.records import Job
 
 
 def members(job: Job) -> list[int]:
     """Return all processes of a job."""
+    if job.owner:
+        return [pid for step in job.steps.values() for pid in step.members()]
     found = procfs.descendants(job.keeper)
     # If the keeper was killed, the job consists of its first process and the processes below it.
     first = procfs.same_process(job.pid, job.pid_ticks)
     return found or ([job.pid, *procfs.descendants(job.pid)] if first else [])
+
+
+def roots(jobs: Iterable[Job]) -> dict[int, JobId]:
+    """Return the processes below which all processes of the live jobs are."""
+    live = [job for job in jobs if job.live]
+    found = {job.keeper: job.id for job in live if job.keeper}
+    found |= {step.keeper: job.id for job in live for step in job.steps.values()}
+    return found | {job.pid: job.id for job in live if job.pid}
 
 
 def signal_group(job: Job, number: int) -> None:

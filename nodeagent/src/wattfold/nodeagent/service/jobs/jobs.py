@@ -29,6 +29,7 @@ from wattfold.nodeagent.core.errors import InvalidRequest, Refused, UnknownJob, 
 from wattfold.nodeagent.core.launch import LaunchOrder, ResizeMode, check_gpus, check_order
 from wattfold.nodeagent.core.masks import check_mask
 from wattfold.nodeagent.service.background import Background
+from wattfold.nodeagent.service.jobs.adopted import AdoptedJobs
 from wattfold.nodeagent.service.jobs.charm_program import (
     PATIENCE_NS,
     SPREAD_PATIENCE_NS,
@@ -39,7 +40,7 @@ from wattfold.nodeagent.service.jobs.job_ends import JobEnds
 from wattfold.nodeagent.service.jobs.job_files import JobFiles
 from wattfold.nodeagent.service.jobs.job_maps import checked_map
 from wattfold.nodeagent.service.jobs.job_orders import JobOrders
-from wattfold.nodeagent.service.jobs.job_processes import members, start_ticks
+from wattfold.nodeagent.service.jobs.job_processes import members, roots, start_ticks
 from wattfold.nodeagent.service.jobs.launching import JobPorts, keeper_order, release
 from wattfold.nodeagent.service.jobs.leaving import Leaving
 from wattfold.nodeagent.service.jobs.map_follow import MapFollow
@@ -57,7 +58,7 @@ from wattfold.nodeagent.service.jobs.processor_maps import (
     outcome_of,
     set_processor_map,
 )
-from wattfold.nodeagent.service.jobs.records import Job, JobState
+from wattfold.nodeagent.service.jobs.records import Job, JobState, owned
 from wattfold.nodeagent.service.jobs.starts import Starts
 from wattfold.nodeagent.service.jobs.strays import Strays
 from wattfold.nodeagent.service.jobs.tasks import NodeTasks
@@ -93,6 +94,9 @@ class NodeJobs:
         spawn = self._background.spawn
         self.orders = JobOrders(self.jobs, ports, self._files, leaving, spawn)
         self.ends = JobEnds(ports, self._files, self._epochs, leaving, spawn, self._over)
+        self.adopted = AdoptedJobs(
+            self.jobs, cpus, ports, self._files, self.ends, self.shims, spawn, on_change
+        )
         self.starts = Starts(lambda: probe(ports.store, shims_root), spawn, on_change)
         self._on_change = on_change
 
@@ -111,6 +115,7 @@ class NodeJobs:
         self._ports.steps.keep_only(live)
         self.shims.keep_only(live)
         self._background.spawn(self._strays.watch())
+        self._background.spawn(self.adopted.watch())
         self._background.spawn(self._epochs.watch(self.jobs))
 
     async def launch(self, order: LaunchOrder) -> tuple[Job, bool]:
@@ -180,6 +185,8 @@ class NodeJobs:
         processes are ended first. Another job with the same number is not an earlier attempt, and
         it has not been given up.
         """
+        if known.owner:
+            raise WrongState(owned(known))
         another = known.command_digest not in ("", order.command_digest)
         if another and (known.live or known.attempt == order.attempt):
             state = "which runs" if known.live else "which has ended"
@@ -279,9 +286,7 @@ class NodeJobs:
         self._keepers.close()
         self.maps.stop()
         for job in self.jobs.values():
-            for watch in (job.watch, job.first_watch):
-                if watch is not None:
-                    watch.close()
+            job.close_watches()
             if job.live:
                 self._files.note(job)
         self.shims.close()
@@ -338,10 +343,9 @@ class NodeJobs:
 
     def _job_of_pid(self, pid: int) -> JobId | None:
         """Return the job whose process tree contains a PID."""
-        roots = {j.keeper: j.id for j in self.jobs.values() if j.live and j.keeper}
-        roots.update({j.pid: j.id for j in self.jobs.values() if j.live and j.pid})
-        root = procfs.ancestor(pid, roots)
-        return None if root is None else roots[root]
+        known = roots(self.jobs.values())
+        root = procfs.ancestor(pid, known)
+        return None if root is None else known[root]
 
     def _over(self, job: Job) -> None:
         self.maps.end(job)
@@ -365,6 +369,8 @@ class NodeJobs:
             job.over.set()
         elif job.boot_id != self._ports.boot_id:
             self.ends.lose(job, "the node was rebooted")
+        elif job.owner:
+            self.adopted.take_over(job)
         else:
             self._take_over(job, masks)
 

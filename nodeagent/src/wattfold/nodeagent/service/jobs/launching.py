@@ -6,6 +6,7 @@ import os
 import pwd
 import socket
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from wattfold.contract.ids import JobId
 from wattfold.contract.job_variables import SCRIPT_VARIABLE
@@ -19,6 +20,7 @@ from wattfold.nodeagent.adapters.jobs.job_groups import JobGroups
 from wattfold.nodeagent.adapters.jobs.memory_limits import MemoryLimits, Watched
 from wattfold.nodeagent.adapters.jobs.processes import KeeperOrder
 from wattfold.nodeagent.adapters.jobs.step_folders import StepFolders, host_command
+from wattfold.nodeagent.adapters.jobs.step_groups import StepGroups
 from wattfold.nodeagent.adapters.state_store import StateStore, device_refusal
 from wattfold.nodeagent.core.gpus import GpuNames, NodeGpu, gpu_environment
 from wattfold.nodeagent.core.launch import LaunchOrder, ShimSetting, job_environment
@@ -48,6 +50,7 @@ class JobPorts:
     """GPUs of this node for jobs."""
     gpu_names: GpuNames = GpuNames.UUID
     gpu_access: GpuAccess = field(default_factory=NamedGpus)
+    slurm: StepGroups = field(default_factory=lambda: StepGroups(Path("/sys/fs/cgroup")))
 
 
 def keeper_order(

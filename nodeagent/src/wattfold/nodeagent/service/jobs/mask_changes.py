@@ -24,6 +24,7 @@ from wattfold.nodeagent.core.masks import StepKind, change_steps
 from wattfold.nodeagent.service.jobs.followers import NOBODY, Follower, Reaction
 from wattfold.nodeagent.service.jobs.launching import JobPorts
 from wattfold.nodeagent.service.jobs.records import SEQ_STEP, Job
+from wattfold.nodeagent.service.jobs.slurm_steps import confine_steps
 from wattfold.nodeagent.service.jobs.strays import Strays
 from wattfold.nodeagent.service.jobs.tasks import NodeTasks
 
@@ -77,7 +78,8 @@ class ShimFollower:
 
     def publish(self, job: Job) -> None:
         """Publish the mask in force for starting programs with unknown shims."""
-        if job.mode is ResizeMode.TEAM:
+        # The tasks of an adopted job start with its environment, and receive their first mask.
+        if job.mode is ResizeMode.TEAM and not job.owner:
             teams = [len(cpus) for cpus in (job.cpus, *job.division)]
             self._shims.publish(job.id, job.uid, teams, job.seq)
 
@@ -205,6 +207,9 @@ class MaskChanges:
                 )
 
     def _confine(self, job: Job, cpus: CpuSet) -> None:
+        if job.owner:
+            confine_steps(self._ports.slurm, job.id, job.steps.values(), cpus)
+            return
         masks = self._ports.masks
         by_affinity = masks.mechanism is MaskMechanism.AFFINITY
         try:
@@ -243,6 +248,11 @@ class MaskChanges:
 
 def check_size(job: Job, cpus: CpuSet) -> None:
     """Raise Refused if the job's mode or launch size forbids this mask."""
+    if job.owner and (foreign := cpus - job.allocation):
+        raise InvalidRequest(
+            f"job {job.id}: CPUs {foreign} are not among the CPUs {job.allocation} that"
+            f" {job.owner} gave it on this node"
+        )
     if job.mode is ResizeMode.FIXED and cpus != job.cpus:
         raise WrongState(f"job {job.id} has mode fixed: its mask {job.cpus} cannot change")
     if len(cpus) > job.launch_cpus:

@@ -18,6 +18,7 @@ from wattfold.nodeagent.core.launch import ResizeMode
 from wattfold.nodeagent.core.residual import ResidualMeter
 from wattfold.nodeagent.core.tasks import TASKS_MAX
 from wattfold.nodeagent.service.jobs.charm_program import Processor
+from wattfold.nodeagent.service.jobs.slurm_steps import SlurmStep
 
 SEQ_STEP = 1000
 """Sequence numbers are reserved on disk in steps, so that few resizes write."""
@@ -145,6 +146,14 @@ class Job:
     # Training job: number of all epochs, and the last report next to its snapshot.
     epochs: int = 0
     report: EpochReport | None = None
+    # Adopted job: its owner (empty = a coordinator), its application as stated by the user, the
+    # cores that the owner gave it here, its steps, and the group in which the owner counts its CPU
+    # time (empty = none).
+    owner: str = ""
+    app: str = ""
+    allocation: CpuSet = field(default_factory=CpuSet)
+    steps: dict[str, SlurmStep] = field(default_factory=dict)
+    cpu_group: str = ""
     # Of this run of the agent only: processes, with the times they started, and signals they got.
     told: set[tuple[tuple[int, int], int]] = field(default_factory=set)
     watch: Watch | None = None
@@ -168,11 +177,23 @@ class Job:
         """The cores to which the kernel should confine its processes."""
         return self.berth if self.resident else self.held
 
+    def close_watches(self) -> None:
+        """Stop watching its processes."""
+        watches = [step.watch for step in self.steps.values()]
+        for watch in (self.watch, self.first_watch, *watches):
+            if watch is not None:
+                watch.close()
+
     def settle(self, now_ns: int) -> None:
         """Count the cores held until now. Call it before ``held`` changes."""
         if self.held_since_ns:
             self.core_ns += len(self.held) * max(0, now_ns - self.held_since_ns)
         self.held_since_ns = now_ns
+
+
+def owned(job: Job) -> str:
+    """Return why an order to start, signal, suspend or end an adopted job is refused."""
+    return f"job {job.id} belongs to {job.owner}; start, suspend or end it there"
 
 
 _PLAIN = (
@@ -232,6 +253,11 @@ def to_record(job: Job) -> dict[str, Any]:
         "steps_only": job.steps_only,
         "resident": job.resident,
         "berth": str(job.berth),
+        "owner": job.owner,
+        "app": job.app,
+        "allocation": str(job.allocation),
+        "steps": [step.to_record() for step in job.steps.values()],
+        "cpu_group": job.cpu_group,
         "residual_cpu_ns": job.residual.total_ns,
         "residual_by_cpu": {str(cpu): ns for cpu, ns in job.residual.by_cpu.items()},
         **{name: getattr(job, name) for name in (*_PLAIN, *_ADDED)},
@@ -295,6 +321,11 @@ def from_record(job_id: str, record: dict[str, Any]) -> Job:
             steps_only=bool(record.get("steps_only", False)),
             resident=bool(record.get("resident", False)),
             berth=CpuSet.parse(record.get("berth", "")),
+            owner=str(record.get("owner", "")),
+            app=str(record.get("app", "")),
+            allocation=CpuSet.parse(record.get("allocation", "")),
+            steps={s.name: s for s in map(SlurmStep.of_record, record.get("steps", ()))},
+            cpu_group=str(record.get("cpu_group", "")),
             residual=ResidualMeter(
                 total_ns=whole(record["residual_cpu_ns"]), by_cpu=Counter(by_cpu)
             ),

@@ -47,7 +47,7 @@ class Strays:
             started_ns = time.thread_time_ns()
             for job in list(self._jobs.values()):
                 # A change of mask checks its job itself.
-                if job.live and job.pid and not job.lock.locked():
+                if job.live and job.pid and not (job.owner or job.lock.locked()):
                     # Of cores that it did not leave, too: these are reported while it stays there.
                     self._look(job, job.cpus or job.berth)
             cost_ns = time.thread_time_ns() - started_ns
@@ -55,7 +55,7 @@ class Strays:
 
     async def settled(self, job: Job, cpus: CpuSet) -> CpuSet:
         """Return the cores it may run on, after time to set its affinity following a change."""
-        if self._masks.mechanism is not MaskMechanism.AFFINITY:
+        if job.owner or self._masks.mechanism is not MaskMechanism.AFFINITY:
             return cpus
         for _ in range(_LOOKS):
             await asyncio.sleep(_SETTLE_S)

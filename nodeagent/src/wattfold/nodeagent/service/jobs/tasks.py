@@ -56,6 +56,10 @@ class NodeTasks:
 
     def cpus_of(self, job: Job, pid: int) -> CpuSet:
         """Return the cores for a process of the job."""
+        if job.owner:
+            found = procfs.ancestor(pid, {step.keeper: name for name, step in job.steps.items()})
+            step = next((step for step in job.steps.values() if step.keeper == found), None)
+            return job.cpus if step is None else step.cpus_of(pid, job.cpus, self._topology)
         known = self._known.get(job.id, {}).get(pid)
         own = job.berth if job.resident else job.cpus
         return job.division[known.task] if known and job.division else own

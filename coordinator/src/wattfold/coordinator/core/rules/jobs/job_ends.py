@@ -106,7 +106,8 @@ def process_ended(state: State, event: reports.ProcessEnded, now_ns: int) -> lis
     rank = job.ranks.get(event.node_id) if job else None
     if job is not None and adoption.unstarted(job) and adoption.forgotten(state, job):
         rank = _unseen(state, job, event)
-    state.nodes[event.node_id].foreign.pop(reading.job_id, None)
+    if state.nodes[event.node_id].foreign.pop(reading.job_id, None) is not None and job is None:
+        state.plan_needed = "process unknown to the journal ended"
     if job is None or rank is None or rank.end is not None:
         return forget
     rank.launching = rank.running = rank.stopped = rank.stopping = False

@@ -5,6 +5,9 @@ Answers about leases and caps are in `cap_events`.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 from wattfold.contract.ids import ZoneName
 from wattfold.coordinator.core.model import actions as act
 from wattfold.coordinator.core.model import reports
@@ -110,6 +113,23 @@ def launch_fault_reported(
     return []
 
 
+def adopted_jobs_seen(
+    state: State, event: reports.AdoptedJobsSeen, now_ns: int
+) -> list[act.Action]:
+    """Reserve the cores of jobs of another owner. The core never ends these jobs."""
+    del now_ns
+    node = state.nodes.get(event.node_id)
+    if node is None or not node.reachable:
+        return []
+    for job in event.jobs:
+        if job.job_id not in state.jobs:
+            node.foreign[job.job_id] = job.cpus
+    note_lack(state, node)
+    state.index.touch(node.node_id)
+    state.plan_needed = "cores of adopted jobs changed"
+    return []
+
+
 def silent(state: State, event: reports.NodeSilent, now_ns: int) -> list[act.Action]:
     """Mark a node as silent. Its charge stays until its lease has surely run out."""
     node = state.nodes.get(event.node_id)
@@ -208,3 +228,9 @@ def _remove(state: State, node: Node, now_ns: int) -> list[act.Action]:
     state.index.nodes_changed(state.arrays)
     state.cap_sums.drop(node.node_id)
     return out
+
+
+HANDLERS: dict[type, Callable[[State, Any, int], list[act.Action]]] = {
+    reports.LaunchFaultReported: launch_fault_reported,
+    reports.AdoptedJobsSeen: adopted_jobs_seen,
+}
