@@ -20,6 +20,7 @@ from wattfold.coordinator.adapters.reloading import Reloader
 from wattfold.coordinator.core.model.configuration import AccountsConfigured
 from wattfold.coordinator.core.model.plan import Policy
 from wattfold.coordinator.core.model.queue import Queue
+from wattfold.coordinator.core.model.ramp_limits import RampLimits
 
 
 def written(folder: Path, nodes: int, more: str = "") -> Path:
@@ -72,6 +73,9 @@ class Members:
         pass
 
     def follow_accounts(self, wanted: AccountsConfigured) -> None:
+        pass
+
+    def follow_ramp(self, limits: RampLimits) -> None:
         pass
 
 

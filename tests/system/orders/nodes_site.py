@@ -120,8 +120,8 @@ SHAPES = (
 BUDGETS_W = (85.0, 108.0, 130.0)
 
 
-def plan() -> SitePlan:
-    """The site as it starts."""
+def plan(more: str = "") -> SitePlan:
+    """The site as it starts, with more settings of its coordinator."""
     nodes = [
         NodePlan(node_id=f"n{index}", cpus=CPUS, settings=shape.settings())
         for index, shape in enumerate(SHAPES)
@@ -130,15 +130,15 @@ def plan() -> SitePlan:
         nodes=tuple(nodes),
         budget_w=BUDGETS_W[1],
         policy="parm-wse",
-        coordinator_settings=_COORDINATOR,
+        coordinator_settings=_COORDINATOR + more,
     )
 
 
 class OrdersSite(LiveSite):
     """A site whose parts end and start in any order; what is done is noted in ``facts``."""
 
-    def __init__(self, logs: Path, *, sets_calendars: bool = True) -> None:
-        super().__init__(plan(), logs)
+    def __init__(self, logs: Path, *, sets_calendars: bool = True, more: str = "") -> None:
+        super().__init__(plan(more), logs)
         self.sets_calendars = sets_calendars  # Processes with such calendars start slower.
         self.facts = Facts()
         self.machines = [

@@ -54,11 +54,16 @@ class Result:
 
 
 def tried(
-    seed: int, folder: Path, run: Callable[[Order], None], *, sets_calendars: bool = True
+    seed: int,
+    folder: Path,
+    run: Callable[[Order], None],
+    *,
+    sets_calendars: bool = True,
+    more: str = "",
 ) -> Result:
-    """One order on a site of its own."""
+    """One order on a site of its own, with more settings of its coordinator."""
     begun_s = time.monotonic()
-    site = OrdersSite(folder, sets_calendars=sets_calendars)
+    site = OrdersSite(folder, sets_calendars=sets_calendars, more=more)
     with site:
         order = Order(site, seed)
         run(order)
@@ -121,6 +126,8 @@ def options() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=1, help="of the first order (default 1)")
     parser.add_argument("--events", type=int, default=24, help="of each order (default 24)")
     parser.add_argument("--seconds", type=float, help="begin no order after so long")
+    for limit in ("--rise-limit", "--fall-limit"):
+        parser.add_argument(limit, type=float, metavar="W_PER_S", help="of the coordinator")
     parser.add_argument("--logs", type=Path, metavar="FOLDER", help="keep logs and samples there")
     parser.add_argument("--verbose", action="store_true", help="print the events of each order")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the results there")
@@ -133,7 +140,14 @@ def results(given: argparse.Namespace, logs: Path) -> Iterator[Result]:
     for seed in range(given.seed, given.seed + given.orders):
         if given.seconds and time.monotonic() - begun_s > given.seconds:
             return
-        yield tried(seed, logs / f"seed-{seed}", lambda order: order.run(given.events))
+        folder = logs / f"seed-{seed}"
+        yield tried(seed, folder, lambda order: order.run(given.events), more=_ramp(given))
+
+
+def _ramp(given: argparse.Namespace) -> str:
+    rates = {"rise_w_per_s": given.rise_limit, "fall_w_per_s": given.fall_limit}
+    lines = [f"{key} = {rate}" for key, rate in rates.items() if rate]
+    return "\n".join(["[budget]", *lines, ""]) if lines else ""
 
 
 def main() -> int:

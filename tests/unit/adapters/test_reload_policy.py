@@ -18,6 +18,7 @@ from wattfold.coordinator.core.model.account import UsageLimits, UserLimits
 from wattfold.coordinator.core.model.configuration import AccountsConfigured
 from wattfold.coordinator.core.model.plan import Policy
 from wattfold.coordinator.core.model.queue import Queue
+from wattfold.coordinator.core.model.ramp_limits import RampLimits
 from wattfold.coordinator.models.energy_price import EnergyPrice
 from wattfold.coordinator.policies.training.policy import TrainingPolicy
 
@@ -33,6 +34,9 @@ class Members:
 
     def follow_accounts(self, wanted: AccountsConfigured) -> None:
         self.accounts = wanted
+
+    def follow_ramp(self, limits: RampLimits) -> None:
+        pass
 
 
 class Planning:

@@ -21,7 +21,9 @@ from wattfold.coordinator.adapters.metrics.catalogue import CATALOGUE
 from wattfold.coordinator.adapters.metrics.exposition import OPEN_STATES, render, zone_causes
 from wattfold.coordinator.adapters.metrics.meters import OTHER, OUTCOMES_MAX, Durations, Meters
 from wattfold.coordinator.core.model import events as ev
+from wattfold.coordinator.core.model.configuration import RampConfigured
 from wattfold.coordinator.core.model.queue import Queue
+from wattfold.coordinator.core.model.ramp_limits import RampLimits
 from wattfold.coordinator.core.power.ledger import ZoneAccount
 
 LEASE_LEFT_S = LEASE_NS / S + 1.5
@@ -217,6 +219,7 @@ def test_energy_never_falls_and_includes_a_silence() -> None:
 
 def test_every_metric_is_exposed_as_the_catalogue_says() -> None:
     stage = running_site()
+    stage.send(RampConfigured(limits=RampLimits(rise_uw_per_s=W)))
     stage.core.state.ledger.coming_uw = 150 * W
     stage.core.state.ledger.emergency_uw = 140 * W
     meters = Meters(Observations())

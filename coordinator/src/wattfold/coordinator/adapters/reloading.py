@@ -1,4 +1,4 @@
-"""Reload of the configuration while the service runs: nodes, queues, prices, and the policy.
+"""Reload of the configuration while it runs: nodes, queues, prices, ramp limits, and the policy.
 
 Jobs, leases and caps stay as they are, also begin times that earlier prices gave. The files that
 settings name, such as energy prices, are read again too. All other settings need a restart, and the
@@ -108,6 +108,7 @@ class Reloader:
         self._members.follow(config.nodes)
         self._members.follow_queues(config.queues)
         self._members.follow_accounts(config.accounts)
+        self._members.follow_ramp(config.ramp)
         self._use_price(config.energy_price)
         if "policy" in taken:
             await self._planning.change(config.policy, config.policy_settings)
@@ -124,7 +125,7 @@ class Reloader:
         return Reloaded(config=config, changed=tuple(taken), needs_restart=tuple(late))
 
 
-_TAKEN = ("nodes", "queues", "accounts", "policy", "energy_price")
+_TAKEN = ("nodes", "queues", "accounts", "policy", "energy_price", "ramp")
 
 
 def _log_defect(task: asyncio.Task[None]) -> None:

@@ -181,6 +181,7 @@ async def wire(
     nodes = members(config, service, agents, hooks, lag)
     nodes.follow_queues(config.queues)
     nodes.follow_accounts(config.accounts)
+    nodes.follow_ramp(config.ramp)
     # Nodes with running leases come first: each of the others costs a timeout if it is off.
     nodes.follow(config.nodes, first=held)
     planner.placing = lambda: placing(config.placement, nodes.places())

@@ -10,7 +10,7 @@ late node needs no special case. Two rules determine the order of a transition.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from wattfold.contract.cpuset import CpuSet
@@ -20,10 +20,9 @@ from wattfold.coordinator.core.model.job import PLACED_STATES, Job, JobState, Si
 from wattfold.coordinator.core.model.jobs.processor_map import map_of
 from wattfold.coordinator.core.model.jobs.rank import Rank
 from wattfold.coordinator.core.model.node import IN_SERVICE, Duty, Node, NodeState
-from wattfold.coordinator.core.power.cap_sums import Caps
 from wattfold.coordinator.core.power.charge import originals_uw
 from wattfold.coordinator.core.rules.nodes import leave, reach, sleep
-from wattfold.coordinator.core.rules.power import cap_targets
+from wattfold.coordinator.core.rules.power import cap_steps, cap_targets
 from wattfold.coordinator.core.state.blocked import has_beside_cores
 from wattfold.coordinator.core.state.index import Touched
 from wattfold.coordinator.core.state.state import State
@@ -56,8 +55,8 @@ def reconcile(state: State, now_ns: int, cause: str) -> list[act.Action]:
     out += _leaves(state, now_ns, cause) + sleep.steps(state, now_ns, cause)
     anew = cap_targets.update(state, look.node_ids)
     capped = state.nodes.keys() if anew else look.node_ids
-    out += _lower(state, state.cap_sums.in_order(capped, state.index.node_order), now_ns, cause)
-    out += _lower_strangers(state, look.nodes, now_ns, cause)
+    out += cap_steps.lower(state, capped, now_ns, cause)
+    out += cap_steps.lower_strangers(state, look.nodes, now_ns, cause)
     for job in _jobs(state, look):
         if job.state is JobState.ENDING:
             out += _terminate(state, job, look.ranks(job), now_ns, cause)
@@ -65,7 +64,8 @@ def reconcile(state: State, now_ns: int, cause: str) -> list[act.Action]:
             out += _suspensions(state, job, look.ranks(job), now_ns, cause)
             out += _masks(state, job, look.ranks(job), now_ns, cause)
             out += _launches(state, job, look, now_ns, cause)
-    out += _raise(state, capped, now_ns, cause)
+    out += cap_steps.raise_caps(state, capped, now_ns, cause)
+    state.ledger.ramp.note(state.ledger.possible_uw)
     for node in look.nodes:
         state.index.set_due(node.node_id, _due_ns(state, node, now_ns))
     return out
@@ -150,108 +150,6 @@ def _leaves(state: State, now_ns: int, cause: str) -> list[act.Action]:
         leave.set_duty(state, node, Duty.RESTORING)
         node.caps_request, node.lease_reads = state.next_request(), False
         out.append(act.Leave(node_id=node.node_id, request_id=node.caps_request, cause=cause))
-    return out
-
-
-def _settable(state: State, node: Node, now_ns: int) -> bool:
-    return (
-        node.reachable
-        and node.duty in IN_SERVICE
-        and node.node_id in state.ledger.accounts
-        and not node.caps_request
-        and now_ns >= node.caps_retry_ns
-    )
-
-
-def _send_caps(
-    state: State,
-    node: Node,
-    caps: Caps,
-    cause: str,
-) -> act.Action:
-    state.ledger.send(node.node_id, caps)
-    return _set_caps(state, node, caps, cause)
-
-
-def _set_caps(
-    state: State,
-    node: Node,
-    caps: Caps,
-    cause: str,
-) -> act.Action:
-    # A lease that is answered later may have read the caps before this command arrived.
-    node.caps_request, node.lease_reads = state.next_request(), False
-    return act.SetCaps(
-        node_id=node.node_id,
-        caps=tuple(sorted(caps.items())),
-        request_id=node.caps_request,
-        cause=cause,
-    )
-
-
-def _lower(state: State, node_ids: Iterable[NodeId], now_ns: int, cause: str) -> list[act.Action]:
-    out: list[act.Action] = []
-    for node_id in node_ids:
-        node = state.nodes[node_id]
-        if not _settable(state, node, now_ns) or node.spec is None:
-            continue
-        caps = state.cap_sums.caps(node.spec)
-        zones = state.ledger.accounts[node_id].zones
-        lower = {
-            name: cap
-            for name, cap in caps.items()
-            if zones[name].too_high(cap, now_ns)
-            # A zone that did not obey is sent the cap again, to find out whether it obeys now.
-            or (name in node.dead_zones and cap <= zones[name].confirmed_uw)
-        }
-        if lower:
-            out.append(_send_caps(state, node, lower, cause))
-    return out
-
-
-def _lower_strangers(
-    state: State, nodes: Iterable[Node], now_ns: int, cause: str
-) -> list[act.Action]:
-    """Lower nodes that are not admitted to their floors, so that they can be admitted."""
-    out: list[act.Action] = []
-    for node in nodes:
-        idle = node.reachable and not node.caps_request and now_ns >= node.caps_retry_ns
-        if node.admitted or not idle or node.spec is None or node.duty is Duty.OUTSIDE:
-            continue
-        lower = {
-            zone.name: zone.floor_uw
-            for zone in node.spec.zones
-            if zone.can_cap and node.read_uw.get(zone.name, 0) > zone.floor_uw
-        }
-        if lower:
-            out.append(_set_caps(state, node, lower, cause))
-    return out
-
-
-def _raise(state: State, capped: Collection[NodeId], now_ns: int, cause: str) -> list[act.Action]:
-    """Raise caps within the available room; a node without room waits until there is enough."""
-    out: list[act.Action] = []
-    waiting, ledger = state.cap_sums.waiting_uw, state.ledger
-    if not waiting and not capped:
-        return out
-    ready = {node_id for node_id, need_uw in waiting.items() if need_uw <= ledger.free_uw}
-    for node_id in state.cap_sums.in_order(ready.union(capped), state.index.node_order):
-        waiting.pop(node_id, None)
-        node = state.nodes[node_id]
-        if not node.leased or not _settable(state, node, now_ns) or node.spec is None:
-            continue
-        zones = ledger.accounts[node_id].zones
-        higher = {
-            name: cap
-            for name, cap in state.cap_sums.caps(node.spec).items()
-            if cap > zones[name].confirmed_uw and cap != zones[name].asked_uw
-        }
-        if not higher:
-            continue
-        if ledger.may_raise(node_id, higher):
-            out.append(_send_caps(state, node, higher, cause))
-        else:
-            waiting[node_id] = ledger.increase_uw(node_id, higher)
     return out
 
 

@@ -12,9 +12,10 @@ from functools import partial
 
 import numpy as np
 
-from wattfold.coordinator.core.model.configuration import AccountsConfigured
+from wattfold.coordinator.core.model.configuration import AccountsConfigured, RampConfigured
 from wattfold.coordinator.core.model.node import Curve
 from wattfold.coordinator.core.model.plan import Policy
+from wattfold.coordinator.core.model.ramp_limits import RampLimits
 from wattfold.coordinator.models.pass_model import SizeUnit
 from wattfold.simulator.engine.machines.machine import Machine
 from wattfold.simulator.engine.running_jobs.jobs import JobTable
@@ -53,6 +54,8 @@ class SimulationInputs:
     """Limits of users and accounts."""
     until_ns: int | None = None
     """The run stops at this time at the latest."""
+    ramp: RampLimits | None = None
+    """Limits of the changes of committed power, from just before the first submission on."""
     options: ClusterOptions = ClusterOptions(lease_ns=60 * S)  # noqa: RUF009 - immutable
 
     def __post_init__(self) -> None:
@@ -101,6 +104,10 @@ class _ClusterRun:
             accounts=experiment.limits.accounts if experiment.limits else (),
         ):
             self._at(submission.submit_ns, partial(self._submit, submission))
+        if experiment.ramp is not None:
+            # The nodes are up by then, so their floors are no rise, as in a pool.
+            limits = RampConfigured(limits=experiment.ramp)
+            self.cluster.clock.at(STARTUP_NS - 1, partial(self.cluster.post, limits))
         for step in experiment.budget[1:]:
             change = partial(self.cluster.set_budget, step.budget_uw, step.deadline_ns)
             self._at(step.time_ns, change)

@@ -7,10 +7,13 @@ from pathlib import Path
 
 import numpy as np
 
+from wattfold.coordinator.core.model.ramp_limits import RampLimits
 from wattfold.simulator.engine.engine import PoolSimulation
+from wattfold.simulator.engine.job_limits import JobLimits
 from wattfold.simulator.engine.machines.machine import Machine
 from wattfold.simulator.engine.machines.node_machine import NodeMachine
 from wattfold.simulator.engine.price_holds import held_until_ns
+from wattfold.simulator.engine.ramped_pool import RampedPool
 from wattfold.simulator.engine.running_jobs.jobs import (
     JobTable,
     UnitColumns,
@@ -236,6 +239,8 @@ def simulation_of(case: SimulationCase, table: JobTable) -> PoolSimulation:
     limits = job_limits(case, table)
     case = counted_case(case, table)
     table = on_machine(table, case.machine)
+    if case.ramp is not None:
+        return _ramped(case, case.ramp, table, limits)
     if case.sleep is not None:
         case = at_rest(case)
         return SleepingPool(
@@ -257,6 +262,31 @@ def simulation_of(case: SimulationCase, table: JobTable) -> PoolSimulation:
         machine_of(case),
         scheduler_of(case, table),
         case.budget,
+        model=case.model,
+        placement=case.placement,
+        resize_costs=case.resize_costs,
+        seed=case.seed,
+        preemption=case.preemption,
+        restart_ns=case.restarts.total_ns if case.restarts else None,
+        prices=case.prices,
+        begin_ns=_held_until_ns(case, table),
+        limits=limits,
+    )
+
+
+def _ramped(
+    case: SimulationCase, ramp: RampLimits, table: JobTable, limits: JobLimits | None
+) -> RampedPool:
+    if ramp.fall_uw_per_s:
+        raise ValueError("--fall-limit needs --level messages; a pool limits only the rise")
+    if case.sleep is not None or not counts(case):
+        raise ValueError("--rise-limit is for counted nodes that do not sleep")
+    return RampedPool(
+        table,
+        case.counted,
+        scheduler_of(case, table),
+        case.budget,
+        ramp=ramp,
         model=case.model,
         placement=case.placement,
         resize_costs=case.resize_costs,

@@ -77,6 +77,7 @@ def run_by_messages(case: SimulationCase, table: JobTable, level: MessageLevel) 
             settings=CoreSettings(check_every=CHECK_EVERY, predict=case.predict or USER),
             journal=False,
         ),
+        ramp=case.ramp,
     )
     record = run(case.counted, table, policy_of(case.policy), experiment)
     return replace(record, policy=case.name) if case.predict else record

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from wattfold.coordinator.core.model.configuration import AccountsConfigured
 from wattfold.coordinator.core.model.queue import Waits
+from wattfold.coordinator.core.model.ramp_limits import RampLimits
 from wattfold.coordinator.policies import registry
 from wattfold.coordinator.policies.description import Value
 from wattfold.coordinator.policies.driver.sleep_plan import SleepRules
@@ -46,6 +47,7 @@ LATER = (
     "sleep",
     "price_hold_ns",
     "limits",
+    "ramp",
 )
 """Fields that the identity of a run contains only if used, so that old identities stay valid."""
 
@@ -236,6 +238,8 @@ class SimulationCase:
     """Sleeping nodes; None: all nodes are always awake."""
     limits: AccountsConfigured | None = None
     """Limits of users and accounts. Users have the numbers of the log as their names."""
+    ramp: RampLimits | None = None
+    """Limits of the changes of committed power; None: unlimited."""
     folder: Path | None = None
     """Folder of the run's files; not part of its identity."""
 

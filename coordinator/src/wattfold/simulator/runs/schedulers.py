@@ -315,6 +315,8 @@ COUNTING = frozenset(MAKERS) - {Pool.SLOWDOWN_DRIVEN}
 
 def _kills_at_limit(case: SimulationCase, table: JobTable) -> bool:
     """Whether jobs end at their limits: not with profiles under a changing budget, nor asleep."""
+    if case.ramp is not None and table.profiles:
+        return False  # Caps below the decided caps delay a job.
     if case.sleep is not None:
         return False  # A boot delays a job, and caps fall for as long as a node falls asleep.
     return case.budget.is_constant or not table.profiles

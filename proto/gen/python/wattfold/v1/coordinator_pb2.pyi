@@ -911,7 +911,7 @@ class GetPowerRequest(_message.Message):
     def __init__(self, all_announced: bool = ...) -> None: ...
 
 class Power(_message.Message):
-    __slots__ = ("budget_uw", "committed_uw", "measured_uw", "committed_uw_peak", "measured_uw_peak", "floor_uw", "pending_budget_uw", "pending_deadline_s", "energy_uj", "policy", "outside_uw", "outside_accepted_uw", "over_uw", "over_reason", "outside_node_ids", "unheard_node_ids", "levelled_jobs", "dram_beyond_uw", "gpu_beyond_uw", "gpus", "gpus_owned", "gpus_uw", "emulated_nodes", "known_nodes", "announced", "announced_later", "configured_budget_uw", "planner", "due_jobs", "late_jobs", "due_so_far_eur", "due_to_come_eur", "planning_settings", "emergency", "asleep_nodes", "booting_nodes", "kept_awake_nodes", "decides_sleep")
+    __slots__ = ("budget_uw", "committed_uw", "measured_uw", "committed_uw_peak", "measured_uw_peak", "floor_uw", "pending_budget_uw", "pending_deadline_s", "energy_uj", "policy", "outside_uw", "outside_accepted_uw", "over_uw", "over_reason", "outside_node_ids", "unheard_node_ids", "levelled_jobs", "dram_beyond_uw", "gpu_beyond_uw", "gpus", "gpus_owned", "gpus_uw", "emulated_nodes", "known_nodes", "announced", "announced_later", "configured_budget_uw", "planner", "due_jobs", "late_jobs", "due_so_far_eur", "due_to_come_eur", "planning_settings", "emergency", "asleep_nodes", "booting_nodes", "kept_awake_nodes", "decides_sleep", "ramp")
     class PlanningSettingsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -957,6 +957,7 @@ class Power(_message.Message):
     BOOTING_NODES_FIELD_NUMBER: _ClassVar[int]
     KEPT_AWAKE_NODES_FIELD_NUMBER: _ClassVar[int]
     DECIDES_SLEEP_FIELD_NUMBER: _ClassVar[int]
+    RAMP_FIELD_NUMBER: _ClassVar[int]
     budget_uw: int
     committed_uw: int
     measured_uw: int
@@ -995,7 +996,24 @@ class Power(_message.Message):
     booting_nodes: int
     kept_awake_nodes: int
     decides_sleep: bool
-    def __init__(self, budget_uw: _Optional[int] = ..., committed_uw: _Optional[int] = ..., measured_uw: _Optional[int] = ..., committed_uw_peak: _Optional[int] = ..., measured_uw_peak: _Optional[int] = ..., floor_uw: _Optional[int] = ..., pending_budget_uw: _Optional[int] = ..., pending_deadline_s: _Optional[float] = ..., energy_uj: _Optional[int] = ..., policy: _Optional[str] = ..., outside_uw: _Optional[int] = ..., outside_accepted_uw: _Optional[int] = ..., over_uw: _Optional[int] = ..., over_reason: _Optional[str] = ..., outside_node_ids: _Optional[_Iterable[str]] = ..., unheard_node_ids: _Optional[_Iterable[str]] = ..., levelled_jobs: _Optional[int] = ..., dram_beyond_uw: _Optional[int] = ..., gpu_beyond_uw: _Optional[int] = ..., gpus: _Optional[int] = ..., gpus_owned: _Optional[int] = ..., gpus_uw: _Optional[int] = ..., emulated_nodes: _Optional[int] = ..., known_nodes: _Optional[int] = ..., announced: _Optional[_Iterable[_Union[AnnouncedBudget, _Mapping]]] = ..., announced_later: _Optional[int] = ..., configured_budget_uw: _Optional[int] = ..., planner: _Optional[str] = ..., due_jobs: _Optional[int] = ..., late_jobs: _Optional[int] = ..., due_so_far_eur: _Optional[float] = ..., due_to_come_eur: _Optional[float] = ..., planning_settings: _Optional[_Mapping[str, str]] = ..., emergency: _Optional[_Union[Emergency, _Mapping]] = ..., asleep_nodes: _Optional[int] = ..., booting_nodes: _Optional[int] = ..., kept_awake_nodes: _Optional[int] = ..., decides_sleep: bool = ...) -> None: ...
+    ramp: Ramp
+    def __init__(self, budget_uw: _Optional[int] = ..., committed_uw: _Optional[int] = ..., measured_uw: _Optional[int] = ..., committed_uw_peak: _Optional[int] = ..., measured_uw_peak: _Optional[int] = ..., floor_uw: _Optional[int] = ..., pending_budget_uw: _Optional[int] = ..., pending_deadline_s: _Optional[float] = ..., energy_uj: _Optional[int] = ..., policy: _Optional[str] = ..., outside_uw: _Optional[int] = ..., outside_accepted_uw: _Optional[int] = ..., over_uw: _Optional[int] = ..., over_reason: _Optional[str] = ..., outside_node_ids: _Optional[_Iterable[str]] = ..., unheard_node_ids: _Optional[_Iterable[str]] = ..., levelled_jobs: _Optional[int] = ..., dram_beyond_uw: _Optional[int] = ..., gpu_beyond_uw: _Optional[int] = ..., gpus: _Optional[int] = ..., gpus_owned: _Optional[int] = ..., gpus_uw: _Optional[int] = ..., emulated_nodes: _Optional[int] = ..., known_nodes: _Optional[int] = ..., announced: _Optional[_Iterable[_Union[AnnouncedBudget, _Mapping]]] = ..., announced_later: _Optional[int] = ..., configured_budget_uw: _Optional[int] = ..., planner: _Optional[str] = ..., due_jobs: _Optional[int] = ..., late_jobs: _Optional[int] = ..., due_so_far_eur: _Optional[float] = ..., due_to_come_eur: _Optional[float] = ..., planning_settings: _Optional[_Mapping[str, str]] = ..., emergency: _Optional[_Union[Emergency, _Mapping]] = ..., asleep_nodes: _Optional[int] = ..., booting_nodes: _Optional[int] = ..., kept_awake_nodes: _Optional[int] = ..., decides_sleep: bool = ..., ramp: _Optional[_Union[Ramp, _Mapping]] = ...) -> None: ...
+
+class Ramp(_message.Message):
+    __slots__ = ("rise_uw_per_s", "fall_uw_per_s", "step_uw", "free_uw", "waiting_uw", "until_s")
+    RISE_UW_PER_S_FIELD_NUMBER: _ClassVar[int]
+    FALL_UW_PER_S_FIELD_NUMBER: _ClassVar[int]
+    STEP_UW_FIELD_NUMBER: _ClassVar[int]
+    FREE_UW_FIELD_NUMBER: _ClassVar[int]
+    WAITING_UW_FIELD_NUMBER: _ClassVar[int]
+    UNTIL_S_FIELD_NUMBER: _ClassVar[int]
+    rise_uw_per_s: int
+    fall_uw_per_s: int
+    step_uw: int
+    free_uw: int
+    waiting_uw: int
+    until_s: float
+    def __init__(self, rise_uw_per_s: _Optional[int] = ..., fall_uw_per_s: _Optional[int] = ..., step_uw: _Optional[int] = ..., free_uw: _Optional[int] = ..., waiting_uw: _Optional[int] = ..., until_s: _Optional[float] = ...) -> None: ...
 
 class Emergency(_message.Message):
     __slots__ = ("limit_uw", "since_s", "short_uw", "suspended_jobs", "over_uw")

@@ -17,6 +17,7 @@ from wattfold.coordinator.adapters.config.nodes import NodeEntry
 from wattfold.coordinator.adapters.service import Service
 from wattfold.coordinator.core.model import configuration, reports
 from wattfold.coordinator.core.model.queue import Queue
+from wattfold.coordinator.core.model.ramp_limits import RampLimits
 
 log = logging.getLogger("wattfold.coordinator")
 
@@ -75,6 +76,11 @@ class Membership:
         )
         if known != wanted:
             self._service.post(wanted)
+
+    def follow_ramp(self, limits: RampLimits) -> None:
+        """Make these the ramp limits."""
+        if self._service.core.state.ledger.ramp.limits != limits:
+            self._service.post(configuration.RampConfigured(limits=limits))
 
     def _retire(self, node_id: NodeId) -> None:
         means = "charged until its lease expires, then outside this budget"

@@ -16,6 +16,7 @@ from wattfold.contract.toml_text import parsed
 from wattfold.contract.units import ns_from_s, uw_from_w
 from wattfold.coordinator.adapters.config import energy
 from wattfold.coordinator.adapters.config.accounts import accounts_from
+from wattfold.coordinator.adapters.config.budget import ramp_from
 from wattfold.coordinator.adapters.config.emergency import EmergencySettings, emergency_from
 from wattfold.coordinator.adapters.config.nodes import (
     NodeEntry,
@@ -42,6 +43,7 @@ from wattfold.coordinator.adapters.requests.submissions import TimeLimits
 from wattfold.coordinator.core.model.configuration import AccountsConfigured
 from wattfold.coordinator.core.model.plan import Policy
 from wattfold.coordinator.core.model.queue import Queue
+from wattfold.coordinator.core.model.ramp_limits import RampLimits
 from wattfold.coordinator.models.forecast import METHODS, USER
 from wattfold.coordinator.policies import registry
 from wattfold.coordinator.policies.description import PolicySetting, SettingError, SettingScope
@@ -130,6 +132,7 @@ class Config:
     history_days: int = KEEP_DAYS
     emergency: EmergencySettings = EmergencySettings()  # noqa: RUF009 - immutable
     power: PowerSettings = PowerSettings()  # noqa: RUF009 - immutable
+    ramp: RampLimits = RampLimits()  # noqa: RUF009 - immutable
 
     @property
     def planning_settings(self) -> tuple[tuple[str, str], ...]:
@@ -179,6 +182,8 @@ def _text(path: Path) -> str:
 def _build(source: Source, raw: dict[str, Any], flags: dict[str, Any]) -> Config:
     others = "jobs", "node", "queue", "placement", "metrics", "history", "emergency", "power"
     tables = {*_POLICIES, *others, "account", "user", "fair_share"}
+    if not isinstance(raw.get("budget"), float | int):  # A number was meant for budget_w.
+        tables.add("budget")
     top = _by_one_name({key: value for key, value in raw.items() if key not in tables})
     checked = checked_values(source, top, _TOP, "", extra=tables)
     flags = _by_one_name(flags)
@@ -207,6 +212,10 @@ def _build(source: Source, raw: dict[str, Any], flags: dict[str, Any]) -> Config
     )
     queues = queues_from(source, raw.get("queue", []))
     check_queue_nodes(source, queues, [node.node_id for node in nodes])
+    power = power_from(
+        source, checked_values(source, table_of(source, raw, "power"), _POWER, "power.")
+    )
+    boot_uw = power.sleep.boot_uw - power.sleep.asleep_uw
     return Config(
         energy_price=energy.price_from(source, checked.get(energy.KEY, ""), queues),
         policy=_policy(source, policy_name, policies),
@@ -222,9 +231,8 @@ def _build(source: Source, raw: dict[str, Any], flags: dict[str, Any]) -> Config
         history_days=checked_values(
             source, table_of(source, raw, "history"), _HISTORY, "history."
         ).get("keep_days", KEEP_DAYS),
-        power=power_from(
-            source, checked_values(source, table_of(source, raw, "power"), _POWER, "power.")
-        ),
+        power=power,
+        ramp=ramp_from(source, table_of(source, raw, "budget"), boot_uw),
         **names,
     )
 

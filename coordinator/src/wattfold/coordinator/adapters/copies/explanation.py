@@ -13,6 +13,7 @@ from wattfold.coordinator.adapters.copies.node_views import (
     unfinished_reason,
 )
 from wattfold.coordinator.adapters.copies.outlook_views import LookAhead, ViewInputs
+from wattfold.coordinator.adapters.copies.ramp_views import rising_reason
 from wattfold.coordinator.adapters.copies.waiting_views import head_of, told_reason
 from wattfold.coordinator.adapters.learning.observations import Observations
 from wattfold.coordinator.adapters.learning.residual import with_residual
@@ -61,6 +62,8 @@ def explanation(
             reply.lines.append(f"{closed[:1].upper()}{closed[1:]}.")
         reply.lines.extend(start_statements(job, now_ns))
         reply.lines.extend(boot_statements(state, job, now_ns))
+        if rises := rising_reason(state, job, setting.clock):
+            reply.lines.append(f"It {rises}.")
         ahead = LookAhead(state, seen, setting, now_ns)
         reply.lines.extend(ahead.statements(job))
         ahead.add(message, job)

@@ -1,8 +1,7 @@
 """Views for people, made in a separate process from a copy of the state.
 
-A view consists of pieces: the serialised message of every job and node. A piece is kept until its
-job, its node or their measurements change. So the cost of a view depends on the changes since the
-last view. A job has up to three pieces: for its account, for operators, and for all other users.
+A view consists of pieces: the serialised message of every job and node, kept until its job, node or
+measurements change. A job has up to three pieces: for its account, for operators, and for others.
 Runs in the worker (`replica`); `picture_feed` sends the requests.
 """
 
@@ -20,8 +19,9 @@ from wattfold.coordinator.adapters.copies import job_messages, site_messages
 from wattfold.coordinator.adapters.copies.array_views import ArrayLines
 from wattfold.coordinator.adapters.copies.explanation import explanation
 from wattfold.coordinator.adapters.copies.job_filter import ALL_JOBS
-from wattfold.coordinator.adapters.copies.node_views import closed_statement, unfinished_reason
+from wattfold.coordinator.adapters.copies.node_views import closed_statement
 from wattfold.coordinator.adapters.copies.outlook_views import LookAhead, ViewInputs, add_due_sums
+from wattfold.coordinator.adapters.copies.ramp_views import current_reason
 from wattfold.coordinator.adapters.copies.replica import Replica
 from wattfold.coordinator.adapters.copies.view_requests import (
     AgentReports,
@@ -341,12 +341,12 @@ class Pictures:
         return data
 
     def _job_bytes(self, job: Job, access: pb.JobAccess) -> bytes:
-        body = job_messages.job_without_spec(job, self._seen, self._setting.clock, self._now_ns)
-        job_messages.add_conditions(body, self._state, job, self._setting.clock)
-        job_messages.add_resizing(body, self._state, job)
-        shortage = self._detailed.get(job.job_id, "")
-        waits = told_reason(job, self._trouble, self._setting.clock, shortage)
-        body.reason = unfinished_reason(self._state, job) or waits
+        state, clock = self._state, self._setting.clock
+        body = job_messages.job_without_spec(job, self._seen, clock, self._now_ns)
+        job_messages.add_conditions(body, state, job, clock)
+        job_messages.add_resizing(body, state, job)
+        waits = told_reason(job, self._trouble, clock, self._detailed.get(job.job_id, ""))
+        body.reason = current_reason(state, job, clock) or waits
         if job.state is JobState.PENDING and self._closed and self._closed not in body.reason:
             body.reason = "; ".join(filter(None, [body.reason, self._closed]))
         body.access = access

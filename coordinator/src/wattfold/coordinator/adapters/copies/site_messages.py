@@ -14,6 +14,7 @@ from wattfold.coordinator.adapters.copies.node_views import (
     add_power_state,
     add_reservations,
 )
+from wattfold.coordinator.adapters.copies.ramp_views import ramp_message
 from wattfold.coordinator.adapters.journal.audit_trail import AuditEntry
 from wattfold.coordinator.adapters.learning.observations import NodeSample, Observations
 from wattfold.coordinator.adapters.requests.budgets import ANNOUNCED_SHOWN, announced_messages
@@ -148,6 +149,8 @@ def power_message(
     message.emulated_nodes = sum(spec.emulated for spec in known)
     if state.emergency is not None:
         message.emergency.CopyFrom(emergency_message(state, state.emergency, clock))
+    if (ramp := ramp_message(state, clock)) is not None:
+        message.ramp.CopyFrom(ramp)
     add_outside(message, state)
     add_levels(message, state)
     return message

@@ -36,10 +36,10 @@ def planner_trouble(state: State, clock: Clock, now_ns: int) -> str:
     if not emergency.keeps_planning(state):
         return f"{emergency.STOPPED}: no job starts until it ends"
     if state.solving and now_ns - state.solving_since_ns >= LATE_NS:
-        since = _time_of_day(clock, state.solving_since_ns)
+        since = time_of_day(clock, state.solving_since_ns)
         return f"the planner is late: it has worked on the current plan since {since}"
     if state.failing_since_ns >= 0 and state.last_round is not None:
-        since = _time_of_day(clock, state.failing_since_ns)
+        since = time_of_day(clock, state.failing_since_ns)
         return f"the planner has failed since {since}: {state.last_round.failure}"
     return ""
 
@@ -84,7 +84,7 @@ class WaitingReasons:
         if short is None:
             return ""
         told = [] if short.lacks in job.reason else [short.lacks]
-        until = f"until {_time_of_day(self._clock, short.until_ns)}" if short.until_ns else ""
+        until = f"until {time_of_day(self._clock, short.until_ns)}" if short.until_ns else ""
         if short.budget_uw:
             at = until.removeprefix("until ")
             told.append(
@@ -98,7 +98,7 @@ class WaitingReasons:
 def told_reason(job: Job, trouble: str, clock: Clock, shortage: str = "") -> str:
     """Return the policy's reason and the missing resources, or why no plan exists for the job."""
     if job.state is JobState.WAITING and job.reason in BEGIN_REASONS:
-        return f"{job.reason}, {_time_of_day(clock, job.conditions.begin_ns)}"
+        return f"{job.reason}, {time_of_day(clock, job.conditions.begin_ns)}"
     if job.state is not JobState.PENDING:
         return job.reason
     if trouble and (job.reason == NOT_PLANNED or trouble.startswith(emergency.STOPPED)):
@@ -106,7 +106,7 @@ def told_reason(job: Job, trouble: str, clock: Clock, shortage: str = "") -> str
     return "; ".join(filter(None, [job.reason, shortage]))
 
 
-def _time_of_day(clock: Clock, time_ns: int) -> str:
+def time_of_day(clock: Clock, time_ns: int) -> str:
     """Return the time of day at the head node, with seconds if near, with the date if far."""
     now_ns = clock.now_ns()
     then, today = (

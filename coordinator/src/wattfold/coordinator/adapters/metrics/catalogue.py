@@ -28,6 +28,11 @@ CATALOGUE = (
         "Committed power above the limit of the emergency. Absent if there is none.",
     ),
     Metric(
+        "wattfold_ramp_waiting_watts",
+        GAUGE,
+        "Power that caps wait for because of the ramp limit. Absent without a limit of the rise.",
+    ),
+    Metric(
         "wattfold_committed_power_watts",
         GAUGE,
         "Maximum power of all admitted nodes by cause. The sum over the causes is the committed "

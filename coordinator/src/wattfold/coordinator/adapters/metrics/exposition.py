@@ -35,6 +35,7 @@ from wattfold.coordinator.core.rules.jobs.start_conditions import (
     CHEAPER_ENERGY,
     NOT_PLANNED,
 )
+from wattfold.coordinator.core.rules.power.cap_steps import rising_uw
 from wattfold.coordinator.core.rules.power.unaccounted_power import unaccounted_power
 from wattfold.coordinator.core.state.state import State
 
@@ -121,6 +122,8 @@ def _power(view: ScrapeInputs) -> Iterator[Family]:
     yield _gauge_uw("wattfold_floor_watts", state.floor_uw())
     yield _gauge_uw("wattfold_headroom_watts", ledger.room_uw)
     yield _gauge_uw("wattfold_free_power_watts", ledger.free_uw)
+    if ledger.ramp.limits.rise_uw_per_s:
+        yield _gauge_uw("wattfold_ramp_waiting_watts", rising_uw(state))
     shares = ((("yes",), beyond.accepted_uw / 1e6), (("no",), beyond.counted_uw / 1e6))
     yield _gauges("wattfold_outside_power_watts", shares)
     yield _gauge_uw("wattfold_over_budget_watts", beyond.over_uw)

@@ -29,6 +29,7 @@ from wattfold.coordinator.cli.simulation.price_options import (
     price_hold_option,
     with_holds,
 )
+from wattfold.coordinator.cli.simulation.ramp_options import ramp_options, with_ramp
 from wattfold.coordinator.cli.simulation.runs.simulate import simulation_failures
 from wattfold.coordinator.cli.simulation.runs.simulate_options import (
     MAX_SEEDS,
@@ -96,6 +97,7 @@ PICTURES = (".png", ".svg", ".pdf")
 @predict_option
 @sleep_options
 @price_hold_option
+@ramp_options
 @click.option(
     "--budgets",
     type=BUDGETS,
@@ -152,7 +154,7 @@ def compare(session: Session, **options: Any) -> None:
     refuse_unmeant(options["settings"], options["policies"])
     check_price_hold(options)
     with expected_failures(), simulation_failures():
-        cases = with_holds(with_sleep(_cases(options), options), options)
+        cases = with_ramp(with_holds(with_sleep(_cases(options), options), options), options)
         if options["budgets"]:
             _sweep(session, cases, options)
         else:

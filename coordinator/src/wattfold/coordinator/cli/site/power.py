@@ -127,6 +127,8 @@ def _power_sheet(answer: pb.Power) -> FieldTable:
 
         fields.insert(1, ("emergency", emergency_text(answer.emergency)))
     fields += announced_fields(answer)
+    if answer.HasField("ramp"):
+        fields.append(("ramp limit", _ramp(answer.ramp)))
     if answer.decides_sleep or answer.asleep_nodes or answer.booting_nodes:
         fields.append(("sleep", _sleep(answer)))
     if answer.due_jobs:
@@ -166,6 +168,16 @@ def announced_text(one: pb.AnnouncedBudget) -> Text:
         text.append(f"; caps are lowered from {f.clock(one.from_s)}")
     if one.obstacle:
         text.append(f"; NOT POSSIBLE: {one.obstacle}", "bold red")
+    return text
+
+
+def _ramp(ramp: pb.Ramp) -> str:
+    rates = ((ramp.rise_uw_per_s, "up"), (ramp.fall_uw_per_s, "down"))
+    text = ", ".join(f"{f.power(rate)}/s {way}" for rate, way in rates if rate)
+    text += f", {f.power(ramp.step_uw)} at once"
+    if ramp.waiting_uw:
+        text += f"; {f.power(ramp.free_uw)} now, {f.power(ramp.waiting_uw)} more"
+        text += f" by {f.clock(ramp.until_s)}"
     return text
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from wattfold.contract.ids import NodeId
 from wattfold.coordinator.core.model.account import Account, UserLimits
 from wattfold.coordinator.core.model.queue import Queue
+from wattfold.coordinator.core.model.ramp_limits import RampLimits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,4 +60,11 @@ class AccountsConfigured:
     """Half-life of recent use for fair share; 0 = no fair share."""
 
 
-SettingsChanged = QueuesConfigured | AccountsConfigured | PolicyChanged
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RampConfigured:
+    """The configuration limits how fast committed power may rise and fall."""
+
+    limits: RampLimits
+
+
+SettingsChanged = QueuesConfigured | AccountsConfigured | PolicyChanged | RampConfigured

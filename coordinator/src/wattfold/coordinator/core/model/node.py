@@ -265,6 +265,8 @@ class Node:
     awake_since_ns: int = 0
     """End of its last boot."""
     power_order: PowerOrder = PowerOrder.NONE
+    rising_uw: int = 0
+    """Power that its caps may not get yet, because of the ramp limit."""
 
     @property
     def all_features(self) -> tuple[str, ...]:

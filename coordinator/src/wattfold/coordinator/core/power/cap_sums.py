@@ -45,6 +45,8 @@ class CapSums:
     def __init__(self) -> None:
         self.waiting_uw: dict[NodeId, int] = {}
         """Power that the ledger needs before the caps of a node can be raised, by node."""
+        self.held_uw: dict[NodeId, int] = {}
+        """Power by which the caps of a node are above their targets, for the limit of the fall."""
         self._nodes: dict[NodeId, NodeCaps] = {}
         self._taken_uw = self._fixed_uw = self.dynamic_uw = self._protected_uw = 0
         self._outside_uw = self._entering_uw = 0
@@ -71,6 +73,12 @@ class CapSums:
         self.put(node_id, _NOTHING)
         self._nodes.pop(node_id, None)
         self.waiting_uw.pop(node_id, None)
+        self.held_uw.pop(node_id, None)
+
+    @property
+    def scaled(self) -> bool:
+        """Whether caps are scaled down because the requested power does not fit."""
+        return bool(self._scale)
 
     @property
     def drawn_outside_uw(self) -> int:

@@ -13,6 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from wattfold.contract.ids import NodeId, ZoneName
+from wattfold.coordinator.core.power.ramp import Ramp
 
 
 @dataclass(slots=True, kw_only=True)
@@ -92,6 +93,8 @@ class PowerLedger:
     over_deadline_ns: int = 0
     breaches: int = 0
     in_breach: bool = False
+    ramp: Ramp = field(default_factory=Ramp)
+    """Limits on how fast `possible_uw` may change."""
     outside_uw: int = field(init=False, compare=False, repr=False, default=0)
     """Possible power of nodes without an account; derived, see `cap_targets`.
 
@@ -143,9 +146,38 @@ class PowerLedger:
         return self.limit_uw - self.committed_uw
 
     @property
-    def free_uw(self) -> int:
-        """Power available for raised caps: the room less the power of nodes outside the ledger."""
+    def possible_uw(self) -> int:
+        """Committed power, and the power of nodes outside the ledger."""
+        return self.committed_uw + self.outside_uw
+
+    @property
+    def ordered_uw(self) -> int:
+        """`possible_uw` once all ordered caps hold and lowered caps no longer count."""
+        zones = (zone for one in self.accounts.values() for zone in one.zones.values())
+        ordered_uw = sum(z.confirmed_uw if z.pending_uw is None else z.pending_uw for z in zones)
+        return ordered_uw + sum(one.base_uw for one in self.accounts.values()) + self.outside_uw
+
+    @property
+    def budget_free_uw(self) -> int:
+        """Power that the limit leaves: the room less the power of nodes outside the ledger."""
         return max(self.room_uw - self.outside_uw, 0)
+
+    @property
+    def free_uw(self) -> int:
+        """Power available for raised caps now: what the limit and the ramp limit leave."""
+        rise = self.ramp.rise
+        if not rise.rate_uw_per_s:
+            return self.budget_free_uw
+        return min(self.budget_free_uw, max(rise.room_uw(self.possible_uw), 0))
+
+    def shortage(self, need_uw: int) -> str:
+        """Return what is too little for a rise that does not fit, as a text."""
+        rise = self.ramp.rise
+        if need_uw > self.budget_free_uw or not rise.rate_uw_per_s:
+            return f"{self.budget_free_uw / 1e6:.1f} W of the budget are free"
+        if need_uw > rise.step_uw:
+            return f"the ramp limit permits {rise.step_uw / 1e6:.1f} W at once (budget.step_w)"
+        return f"the ramp limit permits {self.free_uw / 1e6:.1f} W now"
 
     def open(self, node_id: NodeId, base_uw: int, caps_uw: dict[ZoneName, int]) -> None:
         """Admit a node with its current caps. Raises LedgerError if they do not fit."""
@@ -195,10 +227,11 @@ class PowerLedger:
     def send(self, node_id: NodeId, caps_uw: dict[ZoneName, int]) -> None:
         """Charge pending caps. Raises LedgerError for a raise that does not fit."""
         increase = self.increase_uw(node_id, caps_uw)
-        if increase > 0 and increase > self.room_uw:
-            raise LedgerError(
-                f"raising {node_id} by {increase} uW exceeds the free {self.room_uw} uW"
-            )
+        room_uw = self.room_uw
+        if self.ramp.rise.rate_uw_per_s:
+            room_uw = min(room_uw, self.ramp.rise.room_uw(self.possible_uw))
+        if increase > 0 and increase > room_uw:
+            raise LedgerError(f"raising {node_id} by {increase} uW exceeds the free {room_uw} uW")
         before_uw = self._charge_uw(node_id)
         for name, cap_uw in caps_uw.items():
             zone = self.accounts[node_id].zones[name]
@@ -298,7 +331,11 @@ class PowerLedger:
         self._note_breach(account.charge_uw > before_uw)
 
     def settle(self, now_ns: int) -> bool:
-        """End the charge of caps lowered a window ago. Return whether anything changed."""
+        """End the charge of caps lowered a window ago. Return whether anything changed.
+
+        It is called before anything else changes at this time.
+        """
+        self.ramp.pass_time(now_ns)
         changed = False
         for node_id in list(self._timed):
             before_uw, zones = self._charge_uw(node_id), self.accounts[node_id].zones.values()

@@ -10,6 +10,7 @@ from wattfold.coordinator.core.model.configuration import (
     AccountsConfigured,
     PolicyChanged,
     QueuesConfigured,
+    RampConfigured,
 )
 from wattfold.coordinator.core.rules.accounts import limits
 from wattfold.coordinator.core.state.state import State
@@ -32,8 +33,16 @@ def policy_changed(state: State, event: PolicyChanged, now_ns: int) -> list[act.
     return []
 
 
+def ramp_configured(state: State, event: RampConfigured, now_ns: int) -> list[act.Action]:
+    """Limit the changes of committed power from now on."""
+    state.ledger.ramp.limit(event.limits, state.ledger.possible_uw, now_ns)
+    state.index.touch_everything()
+    return []
+
+
 HANDLERS: dict[type, Callable[[State, Any, int], list[act.Action]]] = {
     QueuesConfigured: queues_configured,
     AccountsConfigured: limits.configured,
     PolicyChanged: policy_changed,
+    RampConfigured: ramp_configured,
 }

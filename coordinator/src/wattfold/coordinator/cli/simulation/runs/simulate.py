@@ -14,6 +14,7 @@ from wattfold.coordinator.cli.shared.errors import BadRequestError, CliError
 from wattfold.coordinator.cli.shared.exit_codes import ExitCode
 from wattfold.coordinator.cli.shared.packages import require
 from wattfold.coordinator.cli.shared.parsing import DURATION_NS
+from wattfold.coordinator.cli.simulation.ramp_options import ramp_options, with_ramp
 from wattfold.coordinator.cli.simulation.runs.simulate_messages import (
     message_options,
     response_table,
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
 @machine_options
 @policy_options
 @message_options
+@ramp_options
 @seed_options
 @click.option(
     "--out",
@@ -120,7 +122,7 @@ def simulate(session: Session, **options: Any) -> None:
         require("pyarrow")
     formats = {"csv": ("csv",), "parquet": ("parquet",), "both": ("csv", "parquet")}
     with expected_failures(), simulation_failures():
-        cases = cases_of(options, folder)
+        cases = with_ramp(cases_of(options, folder), options)
         _check_resumable(cases, resume=options["resume"])
         expected = read_starts(options["check_path"]) if options["check_path"] else None
         finished = run_cases(

@@ -88,7 +88,7 @@ def obstacle(state: State, node: Node) -> str:
         )
     return (
         f"restoring its original limits needs {need_uw / 1e6:.1f} W more; "
-        f"{free_uw / 1e6:.1f} W of the budget are free"
+        f"{ledger.shortage(need_uw)}"
     )
 
 

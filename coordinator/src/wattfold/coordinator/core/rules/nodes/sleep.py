@@ -104,12 +104,9 @@ def obstacle(state: State, node: Node) -> str:
     booting, most = _booting(state), state.settings.sleep.boots_max
     if booting >= most:
         return f"{booting} nodes boot already, and at most {most} may boot at once"
-    need_uw, free_uw = _needed_uw(state, node), state.ledger.free_uw
-    if not state.ledger.fits(need_uw):
-        return (
-            f"its boot needs {need_uw / 1e6:.1f} W more; {free_uw / 1e6:.1f} W of the budget are "
-            "free"
-        )
+    need_uw, ledger = _needed_uw(state, node), state.ledger
+    if not ledger.fits(need_uw):
+        return f"its boot needs {need_uw / 1e6:.1f} W more; {ledger.shortage(need_uw)}"
     return ""
 
 

@@ -11,7 +11,7 @@ from wattfold.coordinator.core.model import events as ev
 from wattfold.coordinator.core.model.announced import AHEAD_MAX, Announced, Limit
 from wattfold.coordinator.core.model.node import NodeState
 from wattfold.coordinator.core.rules.nodes.leave import lasting_uw
-from wattfold.coordinator.core.rules.power import admission, cap_events, emergency
+from wattfold.coordinator.core.rules.power import admission, cap_events, cap_steps, emergency
 from wattfold.coordinator.core.rules.power.unaccounted_power import outsiders_uw
 from wattfold.coordinator.core.state.state import State
 
@@ -94,8 +94,11 @@ def pass_time(state: State, now_ns: int) -> list[act.Action]:
 
 
 def next_ns(state: State, now_ns: int) -> int:
-    """Return when time alone changes the limit on committed power; 0 = nothing is announced."""
-    return times.next_ns(state.announced, now_ns, lead_ns(state)) if state.announced else 0
+    """Return when time alone changes the power that may be used; 0 = never, as far as is known."""
+    found = [cap_steps.next_rise_ns(state), cap_steps.next_fall_ns(state)]
+    if state.announced:
+        found.append(times.next_ns(state.announced, now_ns, lead_ns(state)))
+    return min((at_ns for at_ns in found if at_ns > now_ns), default=0)
 
 
 def ahead(state: State, now_ns: int) -> list[Limit]:
