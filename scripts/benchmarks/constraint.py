@@ -33,7 +33,7 @@ from wattfold.coordinator.solvers.lists.arrays import arrays_of
 from wattfold.coordinator.solvers.lists.choice import lister
 from wattfold.coordinator.solvers.lists.problem import QueuePlan, QueueProblem
 from wattfold.simulator.engine.machines.node_machine import NodeClass
-from wattfold.simulator.engine.schedulers.named_scheduler import node_view
+from wattfold.simulator.engine.schedulers.named_nodes import node_view
 from wattfold.simulator.runs.schedulers import ready_of
 
 CPU_S, SHARE = 5.0, 0.85

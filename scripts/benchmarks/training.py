@@ -27,7 +27,8 @@ from wattfold.coordinator.solvers.training.choice import PLAIN, compiled_loops
 from wattfold.coordinator.solvers.training.instances import Mix, drawn
 from wattfold.coordinator.solvers.training.planner import TrainingEffort, planned
 from wattfold.coordinator.solvers.training.problem import TrainingPlan, TrainingProblem
-from wattfold.simulator.engine.schedulers.named_scheduler import node_view, spec_of, training_of
+from wattfold.simulator.engine.schedulers.named_nodes import node_view
+from wattfold.simulator.engine.schedulers.named_scheduler import spec_of, training_of
 from wattfold.simulator.engine.trainings.training_table import training_table
 from wattfold.simulator.papers.andreas.jobs import (
     drawn_jobs,

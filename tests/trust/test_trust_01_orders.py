@@ -96,6 +96,18 @@ def test_the_mean_power_is_that_of_the_counters() -> None:
     assert verdict.mean_ratio_max == pytest.approx((35 + 10) * 2 / 100)
 
 
+def test_a_machine_that_is_off_or_boots_counts_with_its_power_and_not_with_its_limits() -> None:
+    known = facts()
+    known.draws("n1", 2 * S, 3 * W)
+    known.draws("n1", 4 * S, 60 * W)
+    known.draws("n1", 6 * S, None)
+    samples = [at(second, 40, 50) for second in (1, 3, 5, 7)]
+    found = judge(TWO, samples, known).violations
+    assert [(v.from_ns // S, v.until_ns // S) for v in found] == [(1, 1), (5, 7)]
+    verdict = judge(TWO, [at(3, 40, 50), at(4, 40, 50, energy_j=35)], known)
+    assert verdict.mean_ratio_max == pytest.approx((35 + 10 + 60) / 100)
+
+
 AWAY_S = LEASE_S + 2
 """Time until other nodes have received the power above the floors of a node without an agent."""
 ORDER = (

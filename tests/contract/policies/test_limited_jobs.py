@@ -12,13 +12,15 @@ from contract.policies.test_held_jobs import case_of
 
 from wattfold.coordinator.core.model.account import Account, UsageLimits, UserLimits
 from wattfold.coordinator.core.model.configuration import AccountsConfigured
+from wattfold.coordinator.core.model.ramp_limits import RampLimits
 from wattfold.coordinator.policies import registry
+from wattfold.coordinator.policies.driver.sleep_plan import SleepRules
 from wattfold.simulator.engine.machines.node_machine import NodeMachine
 from wattfold.simulator.engine.record import RunRecord
 from wattfold.simulator.engine.running_jobs.jobs import JobTable
 from wattfold.simulator.runs.build import jobs_of, simulation_of
 from wattfold.simulator.runs.by_messages import run_by_messages
-from wattfold.simulator.runs.case import MessageLevel, SimulationCase
+from wattfold.simulator.runs.case import MessageLevel, SimulationCase, SleepCase
 
 USERS = 3
 FEW = AccountsConfigured(
@@ -134,3 +136,24 @@ def test_pools_refuse_fair_share() -> None:
     case = replace(case_of(ENTRIES[0]), limits=replace(MANY, half_life_ns=10**12))
     with pytest.raises(ValueError, match="fair share is simulated with --level messages only"):
         simulation_of(case, table_of(case))
+
+
+def test_limits_hold_with_nodes_that_sleep_and_under_a_ramp_limit() -> None:
+    """Counted and named nodes that sleep, and a limit on the rise of power."""
+    entry = next(one for one in ENTRIES if one.variant.name == "fifo-easy")
+    case = replace(case_of(entry), limits=FEW)
+    table = table_of(case)
+    case = replace(case, source=replace(case.source, profiles=False))
+    rules = SleepRules(
+        idle_uw=COUNTED.idle_uw,
+        asleep_uw=10**6,
+        boot_uw=COUNTED.idle_uw,
+        boot_ns=180 * 10**9,
+        suspend_ns=30 * 10**9,
+    )
+    asleep = replace(case, sleep=SleepCase(rules=rules))
+    named = replace(asleep, machine=NodeMachine.of_counted(COUNTED, 4))
+    ramped = replace(case, ramp=RampLimits(rise_uw_per_s=10**6))
+    for one in (asleep, named, ramped):
+        columns = run_of(one, table).columns
+        check_limits(columns.start_ns, columns.end_ns, table.users)

@@ -10,6 +10,9 @@ from its time on. An emergency that its forecast could keep to limits the sum as
 deadline until the call that ends or replaces it. Where its calendar is set, or a copy of the state
 takes over, a coordinator finds budgets in force that nobody announced by then: they are as if
 lowered at that moment. Nothing else is excused.
+
+A machine that is off draws its power asleep, and one that boots the most that it can draw, until
+its agent starts; limits do not count there.
 """
 
 from __future__ import annotations
@@ -98,6 +101,17 @@ class Facts:
     excused: dict[str, list[list[int]]] = field(default_factory=dict)
     """Times (from, until; 0 = open) in which a node does not count."""
     emergencies: list[EmergencyLimit] = field(default_factory=list)
+    powers: dict[str, list[tuple[int, int | None]]] = field(default_factory=dict)
+    """Times from which a machine draws a power (uW) whatever its limits; None = its limits hold."""
+
+    def draws(self, node_id: str, from_ns: int, power_uw: int | None) -> None:
+        """A machine was switched off or on, or its agent starts."""
+        self.powers.setdefault(node_id, []).append((from_ns, power_uw))
+
+    def drawn_uw(self, node_id: str, at_ns: int) -> int | None:
+        """The power that a machine draws whatever its limits; None = its limits hold."""
+        known = [uw for from_ns, uw in self.powers.get(node_id, ()) if from_ns <= at_ns]
+        return known[-1] if known else None
 
     def note(self, at_ns: int, text: str) -> None:
         """Something was done to the site."""
@@ -171,7 +185,8 @@ def judge(machines: Sequence[Machine], samples: Sequence[Sample], facts: Facts) 
     ratio = told = 0.0
     for sample in samples:
         allowed_uw = facts.allowed_uw(sample.at_ns)
-        by_node = dict(zip((m.node_id for m in machines), sums_uw(machines, sample), strict=True))
+        limited = zip((m.node_id for m in machines), sums_uw(machines, sample), strict=True)
+        by_node = {n: _drawn_or(facts, n, sample.at_ns, uw) for n, uw in limited}
         sum_uw = sum(uw for n, uw in by_node.items() if not facts.is_excused(n, sample.at_ns))
         ratio = max(ratio, sum_uw / allowed_uw)
         told = max(told, sum(by_node.values()) / allowed_uw)
@@ -189,6 +204,11 @@ def judge(machines: Sequence[Machine], samples: Sequence[Sample], facts: Facts) 
         told_ratio_max=told,
         violations=tuple(found),
     )
+
+
+def _drawn_or(facts: Facts, node_id: str, at_ns: int, limited_uw: int) -> int:
+    drawn_uw = facts.drawn_uw(node_id, at_ns)
+    return limited_uw if drawn_uw is None else drawn_uw
 
 
 def sums_uw(machines: Sequence[Machine], sample: Sample) -> list[int]:
@@ -237,5 +257,9 @@ def _mean_uw(machines: Sequence[Machine], first: Sample, last: Sample, facts: Fa
             max(after - before, 0) for before, after in (next(pairs) for _ in machine.zones)
         )
         out = any(facts.is_excused(machine.node_id, at.at_ns) for at in (first, last))
-        total_uw += 0 if out else machine.base_uw + used_uj / seconds
+        # The counters of a machine that is off or boots go on, as if its limits held.
+        known = [facts.drawn_uw(machine.node_id, at.at_ns) for at in (first, last)]
+        fixed_uw = [uw for uw in known if uw is not None]
+        power_uw = max(fixed_uw) if fixed_uw else machine.base_uw + used_uj / seconds
+        total_uw += 0 if out else power_uw
     return total_uw

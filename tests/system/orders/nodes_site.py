@@ -137,8 +137,8 @@ def plan(more: str = "") -> SitePlan:
 class OrdersSite(LiveSite):
     """A site whose parts end and start in any order; what is done is noted in ``facts``."""
 
-    def __init__(self, logs: Path, *, sets_calendars: bool = True, more: str = "") -> None:
-        super().__init__(plan(more), logs)
+    def __init__(self, logs: Path, *, sets_calendars: bool = True, own: SitePlan | None = None):
+        super().__init__(own or plan(), logs)
         self.sets_calendars = sets_calendars  # Processes with such calendars start slower.
         self.facts = Facts()
         self.machines = [

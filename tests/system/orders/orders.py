@@ -19,9 +19,10 @@ from collections.abc import Sequence
 from functools import partial
 from itertools import accumulate
 
-from system.orders import accidents
+from system.orders import accidents, sleeping
 from system.orders.accidents import Choice, Deed
 from system.orders.nodes_site import BUDGETS_W, LEASE_S, OrdersSite
+from system.orders.sleeping import SleepingSite
 from system.site.live_site import wait_until
 
 from wattfold.coordinator.cli.shared.errors import CliError
@@ -60,6 +61,8 @@ class Order:
         self._words: dict[str, float] = {}
         """Nodes out of the sum, with when they count again (monotonic s; 0 = not heard of)."""
         self._shown: dict[str, pb.Node] = {}
+        self._sleeping = site if isinstance(site, SleepingSite) else None
+        self._budgets_w = BUDGETS_W if self._sleeping is None else sleeping.BUDGETS_W
 
     def run(self, events: int) -> None:
         """So many events, then everything is started again."""
@@ -114,9 +117,10 @@ class Order:
 
     def _accidents(self) -> list[Choice]:
         site, shown = self.site, self._shown.values()
+        # A copy takes a node for asleep that was woken since: no word of an operator tells it.
         copies = accidents.of_copies(
             site,
-            words=bool(self._words),
+            words=bool(self._words) or self._sleeping is not None,
             serving=all(node.duty == pb.NODE_DUTY_SERVING for node in shown),
             reached=any(node.state == pb.NODE_STATE_UP for node in shown),
         )
@@ -136,7 +140,10 @@ class Order:
             (3, "kill -9 coordinator", lambda: site.end_coordinator(signal.SIGKILL)),
             (5, "submit", self._submit),
         ]
-        for budget_w in BUDGETS_W:
+        if self._sleeping is not None and self._sleeping.booting:
+            deed = partial(site.end_coordinator, signal.SIGKILL)
+            found.append((30, "kill -9 coordinator during a boot", deed))
+        for budget_w in self._budgets_w:
             deed = partial(site.budgets.set, budget_w)
             found.append((2, f"budget {budget_w:g} W", deed))
             deed = partial(self._announce, budget_w)
@@ -155,6 +162,8 @@ class Order:
 
     def _of_agent(self, index: int) -> list[Choice]:
         site, node = self.site, f"n{index}"
+        if self._sleeping is not None and self._sleeping.dark(index):
+            return []
         if not site.served(index):
             if node in self._words and not self._fits(index):
                 return []
@@ -179,9 +188,11 @@ class Order:
         shown = self._shown.get(node)
         duty = shown.duty if shown else pb.NODE_DUTY_SERVING
         if duty == pb.NODE_DUTY_SERVING:
+            power = self._sleeping.of_operator(index) if self._sleeping is not None else []
             return [
                 (1, f"drain {node}", lambda: client.drain_node(node, "trial", cancel_jobs=False)),
                 (3, f"leave {node}", lambda: client.leave_node(node, "trial", at_once=False)),
+                *power,
             ]
         found: list[Choice] = [(2, f"resume {node}", lambda: client.resume_node(node, "trial"))]
         if duty == pb.NODE_DUTY_LEAVING and self._jobs:
@@ -209,7 +220,7 @@ class Order:
         # A schedule without budgets is cancelled, if there is one.
         count = self._chance.choice((0, 1, 2, 4) if self.site.budgets.scheduled() else (1, 2, 4))
         times_s = accumulate(self._chance.choice(_AHEAD_S) for _ in range(count))
-        steps = [(in_s, self._chance.choice(BUDGETS_W)) for in_s in times_s]
+        steps = [(in_s, self._chance.choice(self._budgets_w)) for in_s in times_s]
         self.site.budgets.schedule(steps, _CANCEL_S)
 
     def _submit(self) -> None:

@@ -4,7 +4,8 @@ Each order is a site of its own: a coordinator, three agents on zones of differe
 are mounted through FUSE, jobs, and a budget far below the sum of their maxima. Parts of it are
 stopped, killed and started again. Nodes are drained, released, removed and readmitted. Budgets
 are set, announced, scheduled and cancelled, emergencies begin and end. Disks of agents are
-filled (as root), at random.
+filled (as root), at random. With --sleep, nodes are switched off and on by programs as plans and
+operators decide, boots fail or are late, and the coordinator is killed during boots.
 Accidents are among it: state folders are copied and used, calendars are set (with libfaketime),
 counters of energy are reset, and events are stored that cannot be handled. After each write to a
 zone, the sum of all limits and base powers is compared with the budget; the higher of the long-term
@@ -28,8 +29,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from system.orders.judge import NS_PER_S, Facts, Verdict, judge
-from system.orders.nodes_site import OrdersSite
+from system.orders.nodes_site import OrdersSite, plan
 from system.orders.orders import Order
+from system.orders.sleeping import SleepingSite
 
 from wattfold.coordinator.demo.site import SiteError
 
@@ -60,10 +62,14 @@ def tried(
     *,
     sets_calendars: bool = True,
     more: str = "",
+    sleeps: bool = False,
 ) -> Result:
     """One order on a site of its own, with more settings of its coordinator."""
     begun_s = time.monotonic()
-    site = OrdersSite(folder, sets_calendars=sets_calendars, more=more)
+    if sleeps:
+        site: OrdersSite = SleepingSite(folder, sets_calendars=sets_calendars, seed=seed, more=more)
+    else:
+        site = OrdersSite(folder, sets_calendars=sets_calendars, own=plan(more))
     with site:
         order = Order(site, seed)
         run(order)
@@ -129,6 +135,11 @@ def options() -> argparse.Namespace:
     for limit in ("--rise-limit", "--fall-limit"):
         parser.add_argument(limit, type=float, metavar="W_PER_S", help="of the coordinator")
     parser.add_argument("--logs", type=Path, metavar="FOLDER", help="keep logs and samples there")
+    parser.add_argument(
+        "--sleep",
+        action="store_true",
+        help="nodes sleep as plans and operators decide; boots fail or are late",
+    )
     parser.add_argument("--verbose", action="store_true", help="print the events of each order")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the results there")
     return parser.parse_args()
@@ -141,7 +152,13 @@ def results(given: argparse.Namespace, logs: Path) -> Iterator[Result]:
         if given.seconds and time.monotonic() - begun_s > given.seconds:
             return
         folder = logs / f"seed-{seed}"
-        yield tried(seed, folder, lambda order: order.run(given.events), more=_ramp(given))
+        yield tried(
+            seed,
+            folder,
+            lambda order: order.run(given.events),
+            more=_ramp(given),
+            sleeps=given.sleep,
+        )
 
 
 def _ramp(given: argparse.Namespace) -> str:

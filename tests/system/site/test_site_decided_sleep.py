@@ -94,6 +94,9 @@ def test_idle_nodes_sleep_and_a_job_wakes_one_across_a_killed_coordinator(
     assert seen.up_expected_s > 0
     assert "Its nodes are expected to be up in" in site.wattfold("explain", job).stdout
     assert f"wakes for job {job}" in site.wattfold("nodes").stdout
+    seen_now = site.wattfold("watch", "--count", "1").stdout
+    assert "1 of 2 nodes asleep, 1 boot" in seen_now
+    assert f" for job {job}, up " in seen_now
     assert "1 of 2 nodes asleep, 1 boot; plans decide" in site.wattfold("power").stdout
     site.start_agent(0)
     assert site.ended(job).state == pb.JOB_STATE_COMPLETED

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from unit.core.decided_stage import Decided
 from unit.core.stage import job_spec, node_spec, on, planning_round, reading
 
 from wattfold.contract.ids import JobId, NodeId
@@ -19,6 +20,7 @@ from wattfold.coordinator.core.machine import CoordinatorCore
 from wattfold.coordinator.core.model import actions as act
 from wattfold.coordinator.core.model import events as ev
 from wattfold.coordinator.core.model import reports
+from wattfold.coordinator.core.model.node_power import PowerState
 from wattfold.coordinator.core.model.plan import Plan
 
 BUDGET_UW = 1_000_000_000
@@ -230,6 +232,27 @@ def test_a_new_epoch_follows_the_last_one(tmp_path: Path) -> None:
         assert "epoch=2" in bench.service.recorded()
 
     assert run(tmp_path, test).on_disk()[-1] == "BudgetChanged"
+
+
+def test_actions_of_the_start_are_performed_once_there_is_somebody(tmp_path: Path) -> None:
+    """A coordinator restarts while a node boots: the order is repeated, and a plan is due."""
+
+    async def test(bench: Bench) -> None:
+        service, stage = bench.service, Decided(400, 2)
+        stage.decide()
+        stage.whole("a")
+        stage.decide()
+        assert PowerState.BOOTING in stage.powers
+        service.core, service.performers = stage.core, {}
+        service.start_epoch(9_000_000_000, 2_000_000_000)
+        service.performers = dict.fromkeys((*COMMANDS, act.SwitchPower), bench.hands)
+        again = asyncio.create_task(service.run())
+        await bench.hands.happened.wait()
+        again.cancel()
+        assert "SwitchPower" in bench.hands.kinds()
+        assert "Solve" in bench.hands.kinds()
+
+    run(tmp_path, test)
 
 
 def test_the_core_is_woken_when_it_asked_to_be(tmp_path: Path) -> None:

@@ -51,7 +51,7 @@ def test_boots_fail_at_the_given_share() -> None:
         (("--boots-max", "3"), "--boots-max needs --sleep"),
         (
             ("--sleep", "3m:150W", "--policies", "slowdown-driven"),
-            "sleeping nodes are simulated in counted pools only",
+            "the power of 8 idle nodes and a boot, with which the simulation begins",
         ),
     ],
 )

@@ -12,6 +12,7 @@ from unit.cli.command import Command
 from unit.cli.fake_coordinator import NOW_S, FakeCoordinator, W, node
 
 from wattfold.coordinator.cli.site.power_graph import PowerHistory, power_graph
+from wattfold.coordinator.cli.site.watch_lines import snapshot_lines
 from wattfold.coordinator.cli.site.watch_screen import WatchScreen
 from wattfold.v1 import coordinator_pb2 as pb
 
@@ -148,3 +149,41 @@ def test_graph_of_half_the_budget() -> None:
     lines = [line.plain for line in power_graph(history, width=10, height=4)]
     assert [line[-1] for line in lines] == ["▔", "░", "█", "█"]
     assert lines[0].startswith("   200 W")
+
+
+def sleeping_view() -> pb.ClusterView:
+    """A cluster of a node that sleeps, and one that boots for two jobs."""
+    shown = view(nodes=2, jobs=1)
+    asleep, boots = shown.nodes
+    for one in (asleep, boots):
+        one.state, one.free_cpus = pb.NODE_STATE_DOWN, ""
+    asleep.power_state = pb.NODE_POWER_STATE_ASLEEP
+    asleep.power_reason = "sleeps because no job needs it"
+    boots.power_state = pb.NODE_POWER_STATE_BOOTING
+    boots.awaited_by_job_ids.extend(["41", "42"])
+    boots.up_expected_s = shown.time_s + 130
+    shown.power.asleep_nodes, shown.power.booting_nodes, shown.power.known_nodes = 1, 1, 2
+    return shown
+
+
+def test_the_screen_shows_who_sleeps_and_for_which_job_a_node_boots() -> None:
+    screen = WatchScreen("unix:/s")
+    screen.take(sleeping_view())
+    lines = drawn(screen, 80, 24)
+    assert "1 of 2 nodes asleep, 1 boot" in lines[0]
+    asleep, boots = (next(line for line in lines if line.startswith(n)) for n in ("n0", "n1"))
+    assert asleep.split()[1] == "asleep"
+    assert asleep.rstrip().endswith("sleeps because no job needs it")
+    assert boots.split()[1] == "booting"
+    assert boots.rstrip().endswith("for job 41 and 1 more, up in 2m10s")
+
+
+def test_lines_show_who_sleeps() -> None:
+    lines = snapshot_lines(sleeping_view())
+    assert lines[1] == "  1 of 2 nodes asleep, 1 boot"
+    assert lines[2].endswith(" free - sleeps because no job needs it")
+    assert lines[3].endswith(" free - for job 41 and 1 more, up in 2m10s")
+
+
+def test_nothing_is_said_of_sleep_while_all_nodes_are_awake() -> None:
+    assert not any("asleep" in line for line in snapshot_lines(view()))

@@ -28,9 +28,11 @@ from wattfold.coordinator.core.model.emergency import (
 )
 from wattfold.coordinator.core.model.events import NodeOrder
 from wattfold.coordinator.core.model.job import JobState
+from wattfold.coordinator.core.model.plan import Plan
 from wattfold.coordinator.core.model.reservation import Reservation
 from wattfold.coordinator.core.rules.nodes import decided_sleep
 from wattfold.coordinator.policies import registry
+from wattfold.coordinator.policies.driver.node_sleep import with_sleep
 
 POLICIES = [name for name in registry.service_names() if name not in ("andreas", "edf", "priority")]
 
@@ -316,3 +318,55 @@ def test_plans_leave_the_power_of_a_boot() -> None:
     assert stage.powers.count(BOOTING) == 1
     after_uw = stage.core.snapshot(stage.now_ns).spendable_uw
     assert before_uw - after_uw == (BOOT_W - ASLEEP_W) * W
+
+
+def one_plan(stage: Decided) -> Plan:
+    """Return the next plan; it is not carried out."""
+    world = stage.core.snapshot(stage.now_ns)
+    plan = stage.policy.propose(world, stage.now_ns, 5.0)
+    return with_sleep(plan, world, stage.core.state, stage.now_ns)
+
+
+def test_a_plan_that_starts_a_job_wakes_the_next_spare_node() -> None:
+    stage = Decided(500, 3)
+    stage.decide()
+    stage.whole("a")
+    stage.decide()
+    stage.boot("n0")
+    stage.runs("a")
+    stage.decide()
+    assert stage.power("n1") is BOOTING, "a spare node for jobs like this"
+    stage.boot("n1")
+    stage.whole("b")
+    plan = one_plan(stage)
+    assert [str(share.node_id) for share in plan.assignments[-1].shares] == ["n1"]
+    assert plan.power.wakes == ("n2",)
+
+
+def test_no_spare_node_boots_while_a_job_waits_for_its_boot() -> None:
+    stage = Decided(500, 3)
+    stage.decide()
+    stage.whole("a")
+    plan = one_plan(stage)
+    assert len(plan.assignments) == 1
+    assert not plan.power.wakes
+    stage.decide()
+    assert stage.powers.count(BOOTING) == 1
+    assert not one_plan(stage).power.wakes
+
+
+def test_nodes_needed_with_a_booting_node_stay_needed_until_it_is_up() -> None:
+    stage = Decided(500, 2)
+    stage.decide()
+    for node in ("n0", "n1"):
+        stage.order(node, NodeOrder.WAKE)
+        stage.order(node, NodeOrder.DECIDE)
+    stage.boot("n0")
+    assert stage.power("n1") is BOOTING
+    stage.now_ns += 1000 * S
+    stage.core.state.needed_awake = (NodeId("n0"), NodeId("n1"))
+    power = one_plan(stage).power
+    assert power.needed == (NodeId("n0"), NodeId("n1"))
+    assert not power.sleeps
+    stage.core.state.nodes[NodeId("n1")].power = AWAKE
+    assert one_plan(stage).power.sleeps

@@ -44,6 +44,7 @@ def simulation(
         rules=rules,
         nodes=NODES,
         base_uw=machine.idle_uw,
+        cap_uw_min=machine.cap_uw_min,
         rng=random.Random(1),
         failing=failing,
     )

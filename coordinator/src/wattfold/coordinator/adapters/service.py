@@ -87,6 +87,8 @@ class Service:
         self.listeners: list[Callable[[], None]] = []
         self.followers: list[Callable[[Changes], None]] = []
         self.performers: dict[type, Performer] = {}
+        self._early: list[act.Action] = []
+        """Actions of the start of the epoch, which `run` performs."""
         self._journal = journal
         self._queue: asyncio.Queue[_Item] = asyncio.Queue(QUEUE_MAX)
         self._recorder: deque[str] = deque(maxlen=RECORDER_LENGTH)
@@ -137,6 +139,9 @@ class Service:
 
     async def run(self) -> None:
         """Handle events until cancelled."""
+        early, self._early = self._early, []
+        for action in early:
+            self._perform(action)
         while True:
             batch = [await self._queue.get()]
             while len(batch) < BATCH_MAX and not self._queue.empty():
@@ -170,9 +175,9 @@ class Service:
         """Begin a new epoch. Call it once, before `run` and before there are performers.
 
         The events in ``before`` are handled before the event of the epoch, those in ``then`` after
-        it. No node is reachable yet, so the only actions are wake-ups and a first planning round.
-        The first contact requests this round again. ``held``: nodes whose leases are renewed until
-        then.
+        it. No node is reachable yet. So the actions are wake-ups, repeated orders of nodes that
+        sleep or boot, and a first planning round; `run` performs them. ``held``: nodes whose leases
+        are renewed until first contact.
         """
         for earlier in before:
             # Its actions are void, because the nodes in the state are not reachable now. It gets
@@ -372,6 +377,8 @@ class Service:
     def _perform(self, action: act.Action) -> None:
         if isinstance(action, act.WakeAt):
             self._wake_at(action.at_ns)
+        elif not self.performers:
+            self._early.append(action)
         else:
             self.performers[type(action)].perform(action)
 

@@ -108,6 +108,18 @@ class DemoSite:
         self._coordinator.kill()
         self._coordinator.wait()
 
+    def stop_agent(self, index: int) -> None:
+        """Stop an agent, as the shutdown of its node does."""
+        _end([self._agents[index]])
+
+    def start_agent(self, index: int) -> None:
+        """Start an agent that was stopped, with its earlier configuration."""
+        node = self.plan.nodes[index]
+        log = self.logs / f"{node.node_id}.log"
+        config = str(self.folder / f"{node.node_id}.toml")
+        self._agents[index] = _start("wattfold-agent", ["--config", config], log, {})
+        _await_ready(self._agents[index], f"agent {node.node_id}", log)
+
     def stop(self) -> None:
         """End all started processes; safe to call twice, and during Ctrl-C."""
         before = signal.signal(signal.SIGINT, signal.SIG_IGN)

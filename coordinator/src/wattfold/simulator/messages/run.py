@@ -13,7 +13,7 @@ from functools import partial
 import numpy as np
 
 from wattfold.coordinator.core.model.configuration import AccountsConfigured, RampConfigured
-from wattfold.coordinator.core.model.node import Curve
+from wattfold.coordinator.core.model.node import Curve, NodeSpec
 from wattfold.coordinator.core.model.plan import Policy
 from wattfold.coordinator.core.model.ramp_limits import RampLimits
 from wattfold.coordinator.models.pass_model import SizeUnit
@@ -46,6 +46,8 @@ class SimulationInputs:
     estimates: bool = True
     """Whether policies know the run times that users requested."""
     curve: Curve | None = None
+    specs: tuple[NodeSpec, ...] = ()
+    """Nodes with the cores of `cores_per_node`; (): equal nodes, as the machine states them."""
     window_ns: int = S
     incidents: tuple[Incident, ...] = ()
     restart: bool = False
@@ -74,7 +76,7 @@ class _ClusterRun:
         self._experiment = experiment
         first_ns = int(jobs.submit_ns.min()) if len(jobs) else 0
         self.offset_ns = first_ns - STARTUP_NS
-        specs = node_specs(
+        specs = list(experiment.specs) or node_specs(
             machine,
             experiment.cores_per_node,
             window_ns=experiment.window_ns,

@@ -20,11 +20,12 @@ from wattfold.simulator.engine.running_jobs.jobs import (
     job_table,
     on_range,
 )
+from wattfold.simulator.engine.sleep.sleeping_machine import SleepingMachine
 from wattfold.simulator.engine.sleep.sleeping_pool import SleepingPool
 from wattfold.simulator.runs.case import SimulationCase, WorkloadSource
 from wattfold.simulator.runs.limits import job_limits
 from wattfold.simulator.runs.schedulers import counts, machine_of, scheduler_of
-from wattfold.simulator.runs.sleep import at_rest, sleeping_nodes
+from wattfold.simulator.runs.sleep import at_floors, at_rest, site_of, sleeping_nodes
 from wattfold.simulator.workloads import selection
 from wattfold.simulator.workloads.annotations import (
     RANGE_W,
@@ -219,7 +220,7 @@ def counted_case(case: SimulationCase, table: JobTable) -> SimulationCase:
             raise ValueError("jobs that share nodes or ask for more than cores need --machine")
         return case
     counted = machine.counted
-    if counted is None or table.units is not None or not counts(case):
+    if case.sleep is not None or counted is None or table.units is not None or not counts(case):
         return case
     return replace(case, machine=counted)
 
@@ -241,6 +242,8 @@ def simulation_of(case: SimulationCase, table: JobTable) -> PoolSimulation:
     table = on_machine(table, case.machine)
     if case.ramp is not None:
         return _ramped(case, case.ramp, table, limits)
+    if case.sleep is not None and (isinstance(case.machine, NodeMachine) or not counts(case)):
+        return _sleeping_machine(case, table, limits)
     if case.sleep is not None:
         case = at_rest(case)
         return SleepingPool(
@@ -293,6 +296,29 @@ def _ramped(
         seed=case.seed,
         preemption=case.preemption,
         restart_ns=case.restarts.total_ns if case.restarts else None,
+        prices=case.prices,
+        begin_ns=_held_until_ns(case, table),
+        limits=limits,
+    )
+
+
+def _sleeping_machine(
+    case: SimulationCase, table: JobTable, limits: JobLimits | None
+) -> PoolSimulation:
+    machine = machine_of(case)
+    assert isinstance(machine, NodeMachine), "its nodes have names"
+    nodes = site_of(case, machine, int(table.submit_ns[0]) if len(table) else 0)
+    case = replace(case, machine=at_floors(machine))
+    return SleepingMachine(
+        table,
+        case.machine,
+        scheduler_of(case, table, nodes),
+        case.budget,
+        nodes=nodes,
+        model=case.model,
+        resize_costs=case.resize_costs,
+        seed=case.seed,
+        preemption=case.preemption,
         prices=case.prices,
         begin_ns=_held_until_ns(case, table),
         limits=limits,

@@ -11,11 +11,13 @@ from dataclasses import replace
 from itertools import pairwise
 
 from wattfold.contract.units import NS_PER_S, ns_from_s, w_from_uw
+from wattfold.coordinator.core.model.node_power import SleepSettings
 from wattfold.coordinator.core.model.plan import Policy
 from wattfold.coordinator.core.state.state import CoreSettings
 from wattfold.coordinator.models.forecast import USER
 from wattfold.coordinator.models.pass_model import SizeUnit
 from wattfold.simulator.engine.running_jobs.jobs import JobTable
+from wattfold.simulator.engine.sleep.site_state import settings_of
 from wattfold.simulator.messages.driver import ClusterOptions
 from wattfold.simulator.messages.faults import Faults
 from wattfold.simulator.messages.meter import MeteredBudget
@@ -68,19 +70,32 @@ def run_by_messages(case: SimulationCase, table: JobTable, level: MessageLevel) 
                 late=level.late,
                 double=level.double,
                 refuse=level.refuse,
+                boot_fails=case.sleep.failing if case.sleep else 0.0,
                 delay_ns=ns_from_s(level.delay_s),
             ),
             lease_ns=ns_from_s(level.lease_s),
             restarts=RestartTimes(
                 save_ns=ns_from_s(level.save_s), start_ns=ns_from_s(level.start_s)
             ),
-            settings=CoreSettings(check_every=CHECK_EVERY, predict=case.predict or USER),
+            settings=CoreSettings(
+                check_every=CHECK_EVERY, predict=case.predict or USER, sleep=_sleep(case)
+            ),
             journal=False,
         ),
         ramp=case.ramp,
     )
     record = run(case.counted, table, policy_of(case.policy), experiment)
-    return replace(record, policy=case.name) if case.predict else record
+    return replace(record, policy=case.name) if case.predict or case.sleep else record
+
+
+def _sleep(case: SimulationCase) -> SleepSettings:
+    """Return how nodes sleep. Their boots take half of the time after which they have failed."""
+    if case.sleep is None:
+        return SleepSettings()
+    rules = case.sleep.rules
+    if rules.timer_ns:
+        raise ValueError("a plain idle timer is for the pool; the service decides with its plans")
+    return settings_of(rules, rules.boot_ns, rules.boot_uw)
 
 
 def _check_deadlines(case: SimulationCase, level: MessageLevel) -> None:

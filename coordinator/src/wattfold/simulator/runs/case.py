@@ -279,6 +279,8 @@ class SimulationCase:
         described = asdict(self)
         del described["folder"]
         described["source"] = _used(described["source"])
+        if isinstance(self.machine, NodeMachine) and not self.machine.boots:
+            del described["machine"]["boots"]  # As `LATER`.
         return {key: _plain(value) for key, value in _used(described).items()}
 
 

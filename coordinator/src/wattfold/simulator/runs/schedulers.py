@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
@@ -24,6 +25,7 @@ from wattfold.simulator.runs.case import SimulationCase
 
 if TYPE_CHECKING:
     from wattfold.simulator.engine.schedulers.named_scheduler import JobsThatShare
+    from wattfold.simulator.engine.sleep.site_state import SiteState
 
 
 def counts(case: SimulationCase) -> bool:
@@ -41,10 +43,12 @@ def machine_of(case: SimulationCase) -> Machine | NodeMachine:
     return NodeMachine.of_counted(machine, int(case.policy.values().get("cores", 1)))
 
 
-def scheduler_of(case: SimulationCase, table: JobTable) -> AnyScheduler:
-    """Return the policy of a case on its machine. Raises ValueError."""
+def scheduler_of(
+    case: SimulationCase, table: JobTable, nodes: SiteState | None = None
+) -> AnyScheduler:
+    """Return the policy of a case on its machine, or on ``nodes`` that sleep. Raises ValueError."""
     _check_idle_charge(case)
-    made = _made(case, table)
+    made = _made(case, table) if nodes is None else _named(case, table, nodes)
     outlasts = not _kills_at_limit(case, table)
     by_profiles = case.policy.entry.variant.pool is Pool.PARM and not isinstance(
         case.machine, NodeMachine
@@ -234,8 +238,8 @@ def shares_alike(case: SimulationCase, table: JobTable) -> bool:
     return own and alike and int(choice.values()["guests"]) == 1
 
 
-def _named(case: SimulationCase, table: JobTable) -> AnyScheduler:
-    """Return the service's policy on named nodes."""
+def _named(case: SimulationCase, table: JobTable, nodes: SiteState | None = None) -> AnyScheduler:
+    """Return the service's policy on named nodes, which may sleep."""
     machine, choice = machine_of(case), case.policy
     assert isinstance(machine, NodeMachine), "policies that count have schedulers of their own"
     if case.budget.least_uw <= machine.floors_uw:
@@ -249,7 +253,12 @@ def _named(case: SimulationCase, table: JobTable) -> AnyScheduler:
 
     policy = choice.entry.service(choice.values())
     restart_ns = case.preemption.restart_ns if case.preemption is not None else 0
-    return NamedPolicyScheduler(
+    make: Callable[..., NamedPolicyScheduler] = NamedPolicyScheduler
+    if nodes is not None:
+        from wattfold.simulator.engine.sleep.sleeping_scheduler import SleepingNodesScheduler
+
+        make = partial(SleepingNodesScheduler, nodes=nodes)
+    return make(
         table,
         machine,
         policy,

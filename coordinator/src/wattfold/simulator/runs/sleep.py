@@ -5,9 +5,11 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 
+from wattfold.simulator.engine.machines.node_machine import NodeMachine
+from wattfold.simulator.engine.schedulers.named_nodes import node_views
+from wattfold.simulator.engine.sleep.site_state import SiteState
 from wattfold.simulator.engine.sleep.sleeping import SleepingNodes
 from wattfold.simulator.runs.case import SimulationCase
-from wattfold.simulator.runs.schedulers import counts
 
 
 def at_rest(case: SimulationCase) -> SimulationCase:
@@ -21,30 +23,59 @@ def at_rest(case: SimulationCase) -> SimulationCase:
     return replace(case, machine=replace(case.counted, idle_uw=sleep.rules.asleep_uw))
 
 
-def sleeping_nodes(case: SimulationCase, start_ns: int) -> SleepingNodes:
-    """Return the nodes of a case, all awake.
+def at_floors(machine: NodeMachine) -> NodeMachine:
+    """Return a machine whose idle nodes are charged with their floors, as in the service."""
+    classes = (
+        replace(one, idle_uw=max(one.idle_uw, one.busy_uw(one.cap_uw_min)))
+        for one in machine.classes
+    )
+    return replace(machine, classes=tuple(classes))
 
-    Raises ValueError for a case whose nodes are not counted, or a budget that feeds no boot.
+
+def site_of(case: SimulationCase, machine: NodeMachine, start_ns: int) -> SiteState:
+    """Return the named nodes of a case, all awake.
+
+    Raises ValueError for nodes in windows, or a budget that feeds no boot.
     """
     assert case.sleep is not None, "the nodes of the case sleep"
-    machine, rules = case.counted, case.sleep.rules
-    least_uw = machine.nodes * rules.idle_uw + rules.boot_uw
-    if not counts(case):
-        raise ValueError(
-            f"{case.policy.name} decides by named nodes; sleeping nodes are simulated in counted "
-            "pools only. Use another policy"
-        )
+    if machine.windows:
+        raise ValueError("nodes that sleep have no windows; omit [[window]] or --sleep")
+    charged, rules = at_floors(machine), case.sleep.rules
+    boot_uw = max((one.boot_uw for one in machine.boots), default=0) or rules.boot_uw
+    _check_budget(case, charged.idle_total_uw, max(boot_uw, rules.boot_uw))
+    return SiteState(
+        charged,
+        [view.spec for view in node_views(charged)],
+        rules,
+        case.budget.least_uw,
+        idle_uw=[one.idle_uw for one in machine.classes],
+        failing=case.sleep.failing,
+        seed=case.seed,
+        start_ns=start_ns,
+    )
+
+
+def _check_budget(case: SimulationCase, idle_uw: int, boot_uw: int) -> None:
     if not case.budget.is_constant:
         raise ValueError("sleeping nodes need a constant budget; give --budget with one value")
+    least_uw = idle_uw + boot_uw
     if case.budget.least_uw < least_uw:
         raise ValueError(
             f"the budget of {case.budget.least_uw / 1e6:g} W is below {least_uw / 1e6:g} W, the "
-            f"power of {machine.nodes} idle nodes and a boot, with which the simulation begins"
+            f"power of {case.machine.nodes} idle nodes and a boot, with which the simulation begins"
         )
+
+
+def sleeping_nodes(case: SimulationCase, start_ns: int) -> SleepingNodes:
+    """Return the counted nodes of a case, all awake. Raises ValueError for a low budget."""
+    assert case.sleep is not None, "the nodes of the case sleep"
+    machine, rules = case.counted, case.sleep.rules
+    _check_budget(case, machine.nodes * rules.idle_uw, rules.boot_uw)
     return SleepingNodes(
         rules=rules,
         nodes=machine.nodes,
         base_uw=machine.idle_uw,
+        cap_uw_min=machine.cap_uw_min,
         rng=random.Random(case.seed),  # noqa: S311 - a simulation, not a secret
         failing=case.sleep.failing,
         start_ns=start_ns,

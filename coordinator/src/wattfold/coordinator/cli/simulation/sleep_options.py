@@ -60,7 +60,7 @@ def sleep_options(command: F) -> F:
                 "time to fall asleep (default 30s), such as 3m:150W. Each policy runs without "
                 "and with sleep (+sleep), and easy also with a plain idle timer (+timer). Default "
                 "policies: parm-wse,easy. Implies --cut-sizes. Default of --idle: base power and "
-                "DRAM cap.",
+                "DRAM cap. In a --machine file, [[boot]] tables describe the boots of classes.",
             ),
             click.option(
                 "--sleep-timer",
@@ -100,11 +100,11 @@ def with_defaults(context: click.Context, options: dict[str, Any]) -> dict[str, 
             if context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE:
                 raise BadRequestError(f"--{name.replace('_', '-')} needs --sleep")
         return options
-    if options["budgets"] or options["machine_file"] is not None:
-        raise BadRequestError("--sleep is for one budget and counted nodes: --budget and --nodes")
+    if options["budgets"]:
+        raise BadRequestError("--sleep is for one budget; give --budget")
     if context.get_parameter_source("policies") is click.core.ParameterSource.DEFAULT:
         options = options | {"policies": POLICIES_AWAKE}
-    if options["idle"] is None:
+    if options["idle"] is None and options["machine_file"] is None:
         options = options | {"idle": options["base"] + options["dram"]}
     return options | {"cut_sizes": True}
 

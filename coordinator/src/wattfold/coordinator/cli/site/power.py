@@ -141,10 +141,17 @@ def _power_sheet(answer: pb.Power) -> FieldTable:
     return field_table(fields + outside_fields(answer))
 
 
+def asleep_count(answer: pb.Power) -> str:
+    """Return how many nodes sleep and boot; empty if none does."""
+    if not (answer.asleep_nodes or answer.booting_nodes):
+        return ""
+    text = f"{answer.asleep_nodes} of {answer.known_nodes} nodes asleep"
+    return text + (f", {answer.booting_nodes} boot" if answer.booting_nodes else "")
+
+
 def _sleep(answer: pb.Power) -> str:
     """Return how many nodes sleep and boot, and who decides that."""
-    text = f"{answer.asleep_nodes} of {answer.known_nodes} nodes asleep"
-    text += f", {answer.booting_nodes} boot" if answer.booting_nodes else ""
+    text = asleep_count(answer) or f"0 of {answer.known_nodes} nodes asleep"
     kept = f"; {answer.kept_awake_nodes} without jobs stay awake" if answer.kept_awake_nodes else ""
     return f"{text}; {'plans' if answer.decides_sleep else 'operators'} decide{kept}"
 

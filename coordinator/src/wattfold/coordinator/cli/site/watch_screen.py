@@ -25,7 +25,7 @@ from wattfold.coordinator.cli.shared.texts.tables import (
 )
 from wattfold.coordinator.cli.site.node_columns import cap_uw
 from wattfold.coordinator.cli.site.nodes import commit
-from wattfold.coordinator.cli.site.power import is_late, share
+from wattfold.coordinator.cli.site.power import asleep_count, is_late, share
 from wattfold.coordinator.cli.site.power_graph import PowerHistory, power_graph
 from wattfold.v1 import coordinator_pb2 as pb
 
@@ -85,6 +85,8 @@ class WatchScreen:
         line.append(f"  policy {self._view.power.policy or f.NONE}", style="not bold")
         if any(node.emulated for node in self._view.nodes):
             line.append("  emulated power", style="not bold magenta")
+        if sleeping := asleep_count(self._view.power):
+            line.append(f"  {sleeping}", style="not bold")
         if self._view.power.pending_budget_uw:
             going = f.power(self._view.power.pending_budget_uw)
             line.append(f"  budget is lowered to {going}", style="not bold yellow")
@@ -127,6 +129,7 @@ class WatchScreen:
         jobs = list(self._view.jobs)
         for node in self._view.nodes[:shown]:
             usable = node.state in (pb.NODE_STATE_UP, pb.NODE_STATE_SILENT)
+            note = f.power_brief(node, self._view.time_s) or node.message
             add_row(
                 table,
                 node.node_id,
@@ -134,7 +137,7 @@ class WatchScreen:
                 f.watts(cap_uw(node)),
                 f.watts(node.measured_uw),
                 commit(node),
-                self._marks.core_map(node, jobs, cells) if usable else node.message,
+                self._marks.core_map(node, jobs, cells) if usable else note,
             )
         return table
 

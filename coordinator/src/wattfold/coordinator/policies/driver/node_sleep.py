@@ -137,8 +137,12 @@ def _nodes(plan: Plan, state: State, now_ns: int) -> _Nodes:
 def _needed(
     nodes: _Nodes, promises: Mapping[JobId, Promise], world: Snapshot, state: State, now_ns: int
 ) -> tuple[dict[NodeId, None], int]:
-    """Return the nodes that have to be awake soon, and when this has to be examined again."""
-    needed: dict[NodeId, None] = {}
+    """Return the nodes that have to be awake soon, and when this has to be examined again.
+
+    The power of a boot is missing in the plans made during it, so planned starts may be later in
+    them. Nodes that are needed with a booting node stay needed until it is up.
+    """
+    needed = _needed_with_boots(state)
     later: list[int] = []
     for job_id, promise in promises.items():
         wanted = dict.fromkeys(promise.nodes) or _any_nodes(nodes, state, job_id, promise)
@@ -156,6 +160,12 @@ def _needed(
             needed |= dict.fromkeys(one.nodes)
         later += [at_ns for at_ns in (from_ns, one.end_ns) if at_ns > now_ns]
     return needed, min(later, default=0)
+
+
+def _needed_with_boots(state: State) -> dict[NodeId, None]:
+    nodes = [state.nodes[node_id] for node_id in state.needed_awake if node_id in state.nodes]
+    boots = any(node.power in (PowerState.CALLED, PowerState.BOOTING) for node in nodes)
+    return dict.fromkeys(node.node_id for node in nodes) if boots else {}
 
 
 def _any_nodes(nodes: _Nodes, state: State, job_id: JobId, promise: Promise) -> dict[NodeId, None]:
@@ -219,8 +229,7 @@ def _power(
     ]
     spares = [node.node_id for node in nodes.asleep if node.node_id not in ordered]
     left_uw = free_uw - (rules.idle_uw - rules.asleep_uw) * (len(rest) - len(sleeps))
-    queued = any(job.state is JobState.PENDING for job in state.index.open.values())
-    lacking = 0 if queued else arrivals - awake - len(ordered)
+    lacking = 0 if _lack_nodes(plan, state) else arrivals - awake - len(ordered)
     count = wakes(rules, min(lacking, len(spares)), _booting(state), left_uw, rules.asleep_uw)
     count = max(count, state.keep_awake - awake - len(ordered))
     power = PowerPlan(
@@ -230,6 +239,23 @@ def _power(
     )
     times = [ready_ns(rules, one) for one in idle]
     return power, min((at_ns for at_ns in times if at_ns > now_ns), default=0)
+
+
+def _lack_nodes(plan: Plan, state: State) -> bool:
+    """Whether jobs wait after this plan, in the queue or for boots. Spare nodes come after them."""
+    starts = {one.job_id: one for one in plan.assignments}
+    for job in state.index.open.values():
+        given = starts.get(job.job_id)
+        if decided_sleep.waits_for_boot(state, job):
+            return True
+        if job.state is JobState.PENDING and (given is None or not _all_up(given, state)):
+            return True
+    return False
+
+
+def _all_up(given: Assignment, state: State) -> bool:
+    nodes = (state.nodes.get(share.node_id) for share in given.shares)
+    return all(node is not None and node.takes_jobs for node in nodes)
 
 
 def _free_uw(plan: Plan, world: Snapshot, state: State) -> int:

@@ -24,6 +24,14 @@ end_s = 100800
 first_node = 0      # default: all nodes of the class
 nodes = 8
 
+[[boot]]            # boots of a class, if nodes sleep; default: as all nodes (`--sleep`)
+class = "gpu"
+boot_s = 300
+boot_w = 400
+failures = 0.02     # share of its boots that fail
+late = 0.1          # share of its boots that take late_s longer
+late_s = 120
+
 A list of nodes (`nodes_file`) also works; it has no powers.
 """
 
@@ -36,8 +44,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from wattfold.contract.units import ns_from_s
+from wattfold.contract.units import ns_from_s, uw_from_w
 from wattfold.coordinator.core.model.amounts import GIB
+from wattfold.simulator.engine.machines.class_boots import ClassBoots
 from wattfold.simulator.engine.machines.node_machine import (
     GpuWatts,
     NodeClass,
@@ -50,6 +59,7 @@ WATTS = {"base_w": "base_w", "dram_w": "dram_w", "cap_min_w": "cap_w_min", "cap_
 COUNTS = ("nodes", "cores", "gpus")
 GPU_WATTS = {"gpu_min_w": "min_w", "gpu_max_w": "max_w", "gpu_idle_w": "idle_w"}
 KEYS = {"name", "memory_gib", "features", "idle_w", "gpu_model", *GPU_WATTS, *WATTS, *COUNTS}
+BOOT_KEYS = {"class", "boot_s", "boot_w", "failures", "late", "late_s"}
 WINDOW_KEYS = {"class", "start_s", "end_s", "first_node", "nodes"}
 MAX_TIME_S = 4e9
 MAX_NODES = 1_000_000
@@ -76,7 +86,7 @@ def read_machine(path: Path) -> NodeMachine:
 
 
 def _machine(document: Mapping[str, Any]) -> NodeMachine:
-    _refuse_unknown(document, {"class", "window"}, "the file")
+    _refuse_unknown(document, {"class", "window", "boot"}, "the file")
     tables = document.get("class", [])
     if not isinstance(tables, list) or not tables:
         raise ValueError("expected at least one [[class]] of nodes")
@@ -84,7 +94,10 @@ def _machine(document: Mapping[str, Any]) -> NodeMachine:
     windows = document.get("window", [])
     if not isinstance(windows, list):
         raise ValueError("windows must be [[window]] tables")
-    machine = NodeMachine(classes=classes)
+    boots = document.get("boot", [])
+    if not isinstance(boots, list):
+        raise ValueError("boots must be [[boot]] tables")
+    machine = NodeMachine(classes=classes, boots=tuple(_boots(table) for table in boots))
     machine = replace(machine, windows=tuple(_window(table, classes) for table in windows))
     if machine.nodes > MAX_NODES:
         raise ValueError(f"{machine.nodes} nodes; a simulation takes up to {MAX_NODES:,}")
@@ -153,6 +166,26 @@ def _window(table: Mapping[str, Any], classes: tuple[NodeClass, ...]) -> OutageW
         end_ns=ns_from_s(end_s),
         first=first,
         count=count,
+    )
+
+
+def _boots(table: Mapping[str, Any]) -> ClassBoots:
+    _refuse_unknown(table, BOOT_KEYS, "a table [[boot]]")
+    name = table.get("class")
+    if not isinstance(name, str):
+        raise ValueError('every [[boot]] needs a class, such as class = "gpu"')
+    where = f"boots of class {name!r}"
+    found = {
+        key: _real(table, key, where) if key in table else default
+        for key, default in (("boot_s", 0), ("boot_w", 0), ("failures", -1), ("late", 0))
+    }
+    return ClassBoots(
+        class_name=name,
+        boot_ns=ns_from_s(found["boot_s"]),
+        boot_uw=uw_from_w(found["boot_w"]),
+        failing=found["failures"],
+        late=found["late"],
+        late_ns=ns_from_s(_real(table, "late_s", where)) if "late_s" in table else 0,
     )
 
 

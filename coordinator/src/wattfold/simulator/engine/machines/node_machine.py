@@ -15,6 +15,7 @@ from wattfold.contract.units import NS_PER_S, uw_from_w, w_from_uw
 from wattfold.coordinator.core.model.node import NodeKind, Zone, ZoneKind, interned
 from wattfold.coordinator.core.power.charge import gpu_cap_uw, gpu_zone, share_uw
 from wattfold.coordinator.policies.port import Site
+from wattfold.simulator.engine.machines.class_boots import ClassBoots
 from wattfold.simulator.engine.machines.machine import (
     UNLIMITED_UW,
     Machine,
@@ -203,6 +204,8 @@ class NodeMachine:
     """Data of a job per node of its minimum size, moved by a change of its number of nodes."""
     link_mb_per_s: float = 425.0
     windows: tuple[OutageWindow, ...] = ()
+    boots: tuple[ClassBoots, ...] = ()
+    """Boots of classes that boot in another way than the other nodes, if nodes sleep."""
 
     def __post_init__(self) -> None:
         if not self.classes:
@@ -211,6 +214,10 @@ class NodeMachine:
         if len(set(names)) < len(names):
             raise ValueError(f"classes of nodes need unique names, got {', '.join(names)}")
         counts = {one.name: one.count for one in self.classes}
+        booted = [one.class_name for one in self.boots]
+        for name in booted:
+            if name not in counts or booted.count(name) > 1:
+                raise ValueError(f"boots of class {name!r}, which does not exist or has them twice")
         for window in self.windows:
             most = counts.get(window.class_name, 0)
             if window.first < 0 or window.count < 1 or window.first + window.count > most:

@@ -16,8 +16,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TypedDict, cast
 
-from wattfold.contract.cpuset import CpuSet
-from wattfold.contract.ids import JobId, NodeId, ZoneName
+from wattfold.contract.ids import JobId
 from wattfold.contract.units import NS_PER_S, w_from_uw
 from wattfold.coordinator.core.model.job import (
     Assignment,
@@ -28,28 +27,26 @@ from wattfold.coordinator.core.model.job import (
     SizeUnit,
 )
 from wattfold.coordinator.core.model.jobs.spread import Spread
-from wattfold.coordinator.core.model.node import NodeKind, NodeSpec, Zone, ZoneKind
+from wattfold.coordinator.core.model.node import NodeKind
 from wattfold.coordinator.core.model.plan import (
     NOBODY,
     BudgetAhead,
     JobView,
-    NodeView,
     Plan,
     Policy,
     Snapshot,
 )
 from wattfold.coordinator.core.model.reservation import Reservation
-from wattfold.coordinator.core.power.charge import fixed_uw
 from wattfold.coordinator.models.training import Training
 from wattfold.coordinator.policies.backfill.node_parts import Parts
 from wattfold.coordinator.policies.driver.rounds import Rounds
 from wattfold.coordinator.policies.port import Decision, JobInformation, Scheduled, Site
 from wattfold.simulator.engine.budget import BudgetSchedule
-from wattfold.simulator.engine.machines.machine import NodePowers
-from wattfold.simulator.engine.machines.node_machine import NodeClass, NodeMachine
+from wattfold.simulator.engine.machines.node_machine import NodeMachine
 from wattfold.simulator.engine.machines.stocks import request_of
 from wattfold.simulator.engine.running_jobs.jobs import JobTable
 from wattfold.simulator.engine.running_jobs.node_jobs import NodeTableJobs
+from wattfold.simulator.engine.schedulers.named_nodes import node_views
 from wattfold.simulator.engine.schedulers.promised_starts import note_starts
 from wattfold.simulator.engine.windows import NodeWindows
 
@@ -120,11 +117,7 @@ class NamedPolicyScheduler:
         self._gone: list[JobId] = []
         self._yields: dict[int, JobId] = {}
         """Requeued jobs, each with the job that it yielded to."""
-        self._nodes = tuple(
-            node_view(f"{one.name}-{number}", one, one)
-            for one in machine.classes
-            for number in range(one.count)
-        )
+        self._nodes = node_views(machine)
         self._numbers = {view.spec.node_id: n for n, view in enumerate(self._nodes)}
         self._budget_uw = 0
         self.first_told: dict[int, int] = {}
@@ -212,8 +205,12 @@ class NamedPolicyScheduler:
             if view.current is not None and held is not None:
                 self._views[job] = replace(view, done=self._known.done(job, now_ns))
                 self._changed[job] = None
+        return self._proposed(self._world(now_ns))
+
+    def _world(self, now_ns: int) -> Snapshot:
+        """Return what the policy plans with."""
         out = self._known.out_of_use()
-        world = Snapshot(
+        return Snapshot(
             now_ns=now_ns,
             budget_uw=self._budget_uw,
             reserved_uw=sum(self._nodes[node].fixed_uw for node in out),
@@ -224,6 +221,9 @@ class NamedPolicyScheduler:
             reservations=tuple(one for one in self._reservations if one.end_ns > now_ns),
             ahead=self._ahead(now_ns),
         )
+
+    def _proposed(self, world: Snapshot) -> Plan:
+        now_ns = world.now_ns
         if self._rounds is None:
             self._changed.clear()
             self._gone.clear()
@@ -372,27 +372,3 @@ def training_of(table: JobTable, job: int) -> Training | None:
 
 def _cores(table: JobTable, job: int) -> int:
     return int(table.units.cores[job]) if table.units is not None else 0
-
-
-def node_view(name: str, powers: NodePowers, has: NodeClass | None = None) -> NodeView:
-    """Return a node as a policy sees it, with a single core if its resources are unknown."""
-    package = Zone(
-        name=ZoneName("package-0"),
-        kind=ZoneKind.PACKAGE,
-        cap_uw_min=powers.cap_uw_min,
-        cap_uw_max=powers.cap_uw_max,
-        floor_uw=powers.cap_uw_min,
-        window_ns=NS_PER_S,
-    )
-    gpus = tuple(f"gpu{number}" for number in range(has.gpus if has else 0))
-    spec = NodeSpec(
-        node_id=NodeId(name),
-        cpus=CpuSet.of(range(has.cores if has else 1)),
-        zones=(package, *(has.gpu_zone(gpu) for gpu in gpus if has and has.gpu_uw_max)),
-        base_power_uw=powers.base_uw + powers.dram_uw,
-        memory_bytes=has.memory_bytes if has else 0,
-        gpus=gpus,
-        gpu_model=has.gpu_model if has else "",
-        features=has.features if has else (),
-    )
-    return NodeView(spec=spec, fixed_uw=fixed_uw(spec, 0), features=spec.features)

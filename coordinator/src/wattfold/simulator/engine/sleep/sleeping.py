@@ -50,6 +50,7 @@ class SleepingNodes:
     rules: SleepRules
     nodes: int
     base_uw: int
+    cap_uw_min: int
     rng: random.Random
     failing: float = 0.0
     """Share of boots that fail. A failed boot draws the power of a boot for twice its time."""
@@ -313,8 +314,10 @@ class SleepingNodes:
         over_uw = -free_uw if rules.idle_uw > self.base_uw else 0
         numbers = sleepers(rules, self.idle, spare, over_uw, now_ns)
         self._suspend(numbers, now_ns)
+        # Caps of running jobs are lowered for boots that jobs wait for, but not for spare nodes.
+        lowered_uw = self._lowerable_uw(running)
         for job, waits in list(self.waiting.items()):
-            free_uw = self._wake_for(job, waits, free_uw, now_ns, running)
+            free_uw = self._wake_for(job, waits, free_uw, lowered_uw, now_ns, running)
         lacking = spare - self.idle_count - self._spare_boots()
         if lacking > 0 and not self.queued and not self.waiting:
             wanted = min(lacking, self.asleep)
@@ -333,12 +336,18 @@ class SleepingNodes:
         self.falling.append((now_ns + self.rules.suspend_ns, sum(numbers)))
 
     def _wake_for(
-        self, job: int, waits: WaitingForBoots, free_uw: int, now_ns: int, running: RunningJobs
+        self,
+        job: int,
+        waits: WaitingForBoots,
+        free_uw: int,
+        lowered_uw: int,
+        now_ns: int,
+        running: RunningJobs,
     ) -> int:
         """Begin boots for a job; return the power that stays free."""
         if waits.missing:
             planned_uw, own_uw = _planned_uw(running, job), self._own_uw(waits)
-            room_uw = max(free_uw, 0) + max(planned_uw - own_uw, 0)
+            room_uw = max(free_uw + lowered_uw, 0) + max(planned_uw - own_uw, 0)
             before_uw = max(own_uw - planned_uw, 0)
             count = wakes(self.rules, waits.missing, self._booting, room_uw, self.rules.asleep_uw)
             waits.missing -= count
@@ -350,6 +359,14 @@ class SleepingNodes:
         if waits.missing or waits.booting:
             self._look(job, waits, now_ns, running)
         return free_uw
+
+    def _lowerable_uw(self, running: RunningJobs) -> int:
+        """Return by how much the caps of the jobs that run may be lowered in all."""
+        return sum(
+            running.size[job] * max(running.cap_uw[job] - self.cap_uw_min, 0)
+            for job in running.jobs
+            if job not in self.waiting
+        )
 
     def _boot(self, owner: int, count: int, now_ns: int) -> None:
         self.counts.boots += count

@@ -52,8 +52,10 @@ class SleepingPool(PoolSimulation):
         super()._pass_time(now_ns)
 
     def _instant(self, now_ns: int, *, revisits: bool) -> None:
-        self._sleep.advance(now_ns, self._counted)
+        changed = self._sleep.advance(now_ns, self._counted)
         self._inform(now_ns)
+        if changed and self.scheduler.each_event and (decisions := self.scheduler.decide(now_ns)):
+            self._apply(decisions, now_ns)  # A boot that has ended leaves power.
         super()._instant(now_ns, revisits=revisits)
 
     def _ended(self, job: int, now_ns: int) -> None:
@@ -65,8 +67,8 @@ class SleepingPool(PoolSimulation):
         again = super()._apply(decisions, now_ns)
         running, known = self._counted, self._sleep.size
         sizes = {job: running.size[job] if job in running.jobs else 0 for job, *_ in decisions}
-        # Nodes are given back before others take them.
-        for job in sorted(sizes, key=lambda one: sizes[one] - known.get(one, 0)):
+        # Nodes are given back before others take them, in the order of the plan.
+        for job in sorted(sizes, key=lambda one: sizes[one] >= known.get(one, 0)):
             self._sleep.see(job, sizes[job], now_ns, running)
         return again
 

@@ -114,6 +114,22 @@ def power_notes(node: pb.Node) -> list[str]:
     return notes
 
 
+def power_brief(node: pb.Node, now_s: float) -> str:
+    """Return for which job a node wakes and when it is up, or why it sleeps, for a narrow column.
+
+    Empty if the node is awake.
+    """
+    if not node_power(node):
+        return ""
+    parts = []
+    if jobs := list(node.awaited_by_job_ids):
+        parts.append(f"for job {jobs[0]}" + (f" and {len(jobs) - 1} more" if jobs[1:] else ""))
+    if node.up_expected_s:
+        left_s = node.up_expected_s - now_s
+        parts.append(f"up in {duration(left_s)}" if left_s > 0 else "up soon")
+    return ", ".join(parts) or node.power_reason
+
+
 def node_status(node: pb.Node) -> str:
     """Return the state of a node for a column: its duty if an operator has set it."""
     if word := node_power(node):
