@@ -77,8 +77,9 @@ def missing() -> str:
         return f"needs Slurm and MUNGE; without {', '.join(absent)}"
     if os.geteuid() != 0:
         return "needs root"
-    if not (CGROUPS / "cpuset" / "cpuset.cpus").exists():
-        return "needs the cpuset controller of cgroup version 1"
+    needed = "cpuset", "freezer"
+    if not all((CGROUPS / name / "cgroup.procs").exists() for name in needed):
+        return "needs the cpuset and freezer controllers of cgroup version 1"
     return ""
 
 
