@@ -38,7 +38,7 @@ SPANK_PLUGIN(wattfold, 1)
 #define MESSAGE_BYTES_MAX 16384
 #define VALUE_BYTES_MAX 4096
 #define APP_BYTES_MAX 63
-#define LIMIT_MS_DEFAULT 500
+#define LIMIT_MS_DEFAULT 400
 #define LIMIT_MS_MAX 60000
 
 static const char *const modes[] = {"off", "fixed", "mask", "team", NULL};

@@ -207,7 +207,7 @@ def test_a_job_starts_without_an_agent(node):
 
 
 def test_a_job_starts_beside_an_agent_that_hangs(node):
-    node.use_plugin(limit_ms=500)
+    node.use_plugin(limit_ms=400)
     node.agent.process.send_signal(signal.SIGSTOP)
     try:
         step = node.cluster.begin("srun", "-n1", "--wattfold=team", *node.team("h"))

@@ -37,7 +37,7 @@ class Served(NamedPolicyScheduler):
         super().attach(jobs)
         # A pool's own scheduler does not know the actual progress of jobs.
         self.held, self.out_of_use = self._known.held, self._known.out_of_use
-        self.foretold_ns = self._known.foretold_ns
+        self.foretold_ns, self.arrived_ns = self._known.foretold_ns, self._known.arrived_ns
         self._known = self  # type: ignore[assignment]
 
     def done(self, job: int, now_ns: int) -> float:

@@ -82,8 +82,8 @@ def checked_values(
 ) -> dict[str, Any]:
     """Return the values of a table if all are known and within their ranges. Raises ConfigError.
 
-    ``extra`` are further names for the hint about an unknown key. ``index`` is the position among
-    several tables with the same name.
+    ``extra`` are names of tables, for the hint about an unknown table. ``index`` is the position
+    among several tables with the same name.
     """
     out: dict[str, Any] = {}
     table = prefix.rstrip(".")
@@ -92,7 +92,8 @@ def checked_values(
     for key, value in values.items():
         setting = known.get(key)
         if setting is None:
-            near = difflib.get_close_matches(key, [*known, *(extra or ())], n=1)
+            tables = (extra or ()) if isinstance(value, dict | list) else ()
+            near = difflib.get_close_matches(key, [*known, *tables], n=1)
             hint = f"; did you mean {prefix}{near[0]}?" if near else ""
             where = source.at(key, table, index)
             raise ConfigError(f"{where}: unknown setting {prefix}{key}{hint}")
