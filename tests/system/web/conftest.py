@@ -98,8 +98,16 @@ def start_dashboard() -> Iterator[Callable[..., Served]]:
 
 
 @pytest.fixture
-def open_window(browser: Browser) -> Iterator[Callable[..., Window]]:
-    """Open a window on a link. At the end, no window may have had a fault."""
+def open_window(
+    browser: Browser,
+    start_dashboard: Callable[..., Served],
+    serve_crowd: Callable[[Crowd], str],
+) -> Iterator[Callable[..., Window]]:
+    """Open a window on a link. At the end, no window may have had a fault.
+
+    The servers end after the windows: a page that loses its coordinator reports it.
+    """
+    del start_dashboard, serve_crowd
     opened: list[Window] = []
 
     def start(link: str, **settings: object) -> Window:
