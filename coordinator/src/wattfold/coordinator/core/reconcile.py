@@ -65,7 +65,8 @@ def reconcile(state: State, now_ns: int, cause: str) -> list[act.Action]:
             out += _masks(state, job, look.ranks(job), now_ns, cause)
             out += _launches(state, job, look, now_ns, cause)
     out += cap_steps.raise_caps(state, capped, now_ns, cause)
-    state.ledger.ramp.note(state.ledger.possible_uw)
+    if state.ledger.ramp.active:
+        state.ledger.ramp.note(state.ledger.possible_uw)
     for node in look.nodes:
         state.index.set_due(node.node_id, _due_ns(state, node, now_ns))
     return out

@@ -90,10 +90,16 @@ class Ramp:
                 pace.low_uw, pace.last_uw, pace.at_ns = amount_uw, amount_uw, now_ns
             pace.rate_uw_per_s, pace.step_uw = rate, limits.step_of(rate) if rate else 0
 
+    @property
+    def active(self) -> bool:
+        """Whether there is a limit."""
+        return bool(self.rise.rate_uw_per_s or self.fall.rate_uw_per_s)
+
     def pass_time(self, now_ns: int) -> None:
         """Let the time pass since the last change."""
-        self.rise.pass_time(now_ns)
-        self.fall.pass_time(now_ns)
+        if self.active:
+            self.rise.pass_time(now_ns)
+            self.fall.pass_time(now_ns)
 
     def note(self, power_uw: int) -> None:
         """Record the power after the changes of this time."""

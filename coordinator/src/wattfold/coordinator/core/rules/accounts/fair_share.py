@@ -77,8 +77,9 @@ def enforce(state: State, now_ns: int) -> None:
 def next_ns(state: State) -> int:
     """Return when factors are due; 0 = no job waits for them."""
     fair = state.fair_share
-    waits = len(state.index.open) > len(state.placed())
-    return fair.weighed_ns + PERIOD_NS if fair.half_life_ns and fair.uses and waits else 0
+    if not (fair.half_life_ns and fair.uses) or len(state.index.open) <= len(state.placed()):
+        return 0
+    return fair.weighed_ns + PERIOD_NS
 
 
 def parts(state: State, now_ns: int) -> dict[str, tuple[float, float, float]]:

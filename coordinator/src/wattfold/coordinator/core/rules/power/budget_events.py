@@ -95,7 +95,9 @@ def pass_time(state: State, now_ns: int) -> list[act.Action]:
 
 def next_ns(state: State, now_ns: int) -> int:
     """Return when time alone changes the power that may be used; 0 = never, as far as is known."""
-    found = [cap_steps.next_rise_ns(state), cap_steps.next_fall_ns(state)]
+    found: list[int] = []
+    if state.ledger.ramp.active:
+        found += [cap_steps.next_rise_ns(state), cap_steps.next_fall_ns(state)]
     if state.announced:
         found.append(times.next_ns(state.announced, now_ns, lead_ns(state)))
     return min((at_ns for at_ns in found if at_ns > now_ns), default=0)

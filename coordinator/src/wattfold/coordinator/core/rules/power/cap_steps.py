@@ -60,8 +60,10 @@ def lower(state: State, capped: Collection[NodeId], now_ns: int, cause: str) -> 
     out: list[act.Action] = []
     held = state.cap_sums.held_uw
     lower = _lower_caps(state, held.keys() | set(capped) if held else capped, now_ns)
-    for node_id in capped:
+    for node_id in capped if held else ():
         held.pop(node_id, None)
+    if not lower:
+        return out
     needs_uw = {
         node_id: _fall_uw(state, node_id, caps)
         for node_id, caps in lower.items()
@@ -175,8 +177,10 @@ def raise_caps(
     if not waiting and not capped:
         return out
     higher = _higher(state, capped, now_ns)
-    for node_id in capped:
+    for node_id in capped if waiting else ():
         waiting.pop(node_id, None)
+    if not (higher or waiting):
+        return out
     needs_uw = {node_id: ledger.increase_uw(node_id, caps) for node_id, caps in higher.items()}
     ready = _within(waiting | needs_uw, ledger.budget_free_uw)
     needed_uw = sum(ready.values())
