@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from wattfold.coordinator.core.model.ramp_limits import RampLimits
 from wattfold.simulator.engine.engine import PoolSimulation
-from wattfold.simulator.engine.job_limits import JobLimits
 from wattfold.simulator.engine.machines.machine import Machine
 from wattfold.simulator.engine.machines.node_machine import NodeMachine
 from wattfold.simulator.engine.price_holds import held_until_ns
@@ -240,89 +240,44 @@ def simulation_of(case: SimulationCase, table: JobTable) -> PoolSimulation:
     limits = job_limits(case, table)
     case = counted_case(case, table)
     table = on_machine(table, case.machine)
+    options: dict[str, Any] = {
+        "model": case.model,
+        "placement": case.placement,
+        "resize_costs": case.resize_costs,
+        "seed": case.seed,
+        "preemption": case.preemption,
+        "restart_ns": case.restarts.total_ns if case.restarts else None,
+        "prices": case.prices,
+        "begin_ns": _held_until_ns(case, table),
+        "limits": limits,
+    }
     if case.ramp is not None:
-        return _ramped(case, case.ramp, table, limits)
-    if case.sleep is not None and (isinstance(case.machine, NodeMachine) or not counts(case)):
-        return _sleeping_machine(case, table, limits)
-    if case.sleep is not None:
-        case = at_rest(case)
-        return SleepingPool(
-            table,
-            case.counted,
-            scheduler_of(case, table),
-            case.budget,
-            sleep=sleeping_nodes(case, int(table.submit_ns[0]) if len(table) else 0),
-            model=case.model,
-            placement=case.placement,
-            resize_costs=case.resize_costs,
-            seed=case.seed,
-            prices=case.prices,
-            begin_ns=_held_until_ns(case, table),
-            limits=limits,
-        )
-    return PoolSimulation(
-        table,
-        machine_of(case),
-        scheduler_of(case, table),
-        case.budget,
-        model=case.model,
-        placement=case.placement,
-        resize_costs=case.resize_costs,
-        seed=case.seed,
-        preemption=case.preemption,
-        restart_ns=case.restarts.total_ns if case.restarts else None,
-        prices=case.prices,
-        begin_ns=_held_until_ns(case, table),
-        limits=limits,
-    )
+        return _ramped(case, case.ramp, table, options)
+    if case.sleep is None:
+        scheduler = scheduler_of(case, table)
+        return PoolSimulation(table, machine_of(case), scheduler, case.budget, **options)
+    start_ns = int(table.submit_ns[0]) if len(table) else 0
+    if isinstance(case.machine, NodeMachine) or not counts(case):
+        machine = machine_of(case)
+        assert isinstance(machine, NodeMachine), "its nodes have names"
+        nodes = site_of(case, machine, start_ns)
+        charged = at_floors(machine)
+        scheduler = scheduler_of(replace(case, machine=charged), table, nodes)
+        return SleepingMachine(table, charged, scheduler, case.budget, nodes=nodes, **options)
+    case = at_rest(case)
+    sleep, scheduler = sleeping_nodes(case, start_ns), scheduler_of(case, table)
+    return SleepingPool(table, case.counted, scheduler, case.budget, sleep=sleep, **options)
 
 
 def _ramped(
-    case: SimulationCase, ramp: RampLimits, table: JobTable, limits: JobLimits | None
+    case: SimulationCase, ramp: RampLimits, table: JobTable, options: dict[str, Any]
 ) -> RampedPool:
     if ramp.fall_uw_per_s:
         raise ValueError("--fall-limit needs --level messages; a pool limits only the rise")
     if case.sleep is not None or not counts(case):
         raise ValueError("--rise-limit is for counted nodes that do not sleep")
-    return RampedPool(
-        table,
-        case.counted,
-        scheduler_of(case, table),
-        case.budget,
-        ramp=ramp,
-        model=case.model,
-        placement=case.placement,
-        resize_costs=case.resize_costs,
-        seed=case.seed,
-        preemption=case.preemption,
-        restart_ns=case.restarts.total_ns if case.restarts else None,
-        prices=case.prices,
-        begin_ns=_held_until_ns(case, table),
-        limits=limits,
-    )
-
-
-def _sleeping_machine(
-    case: SimulationCase, table: JobTable, limits: JobLimits | None
-) -> PoolSimulation:
-    machine = machine_of(case)
-    assert isinstance(machine, NodeMachine), "its nodes have names"
-    nodes = site_of(case, machine, int(table.submit_ns[0]) if len(table) else 0)
-    case = replace(case, machine=at_floors(machine))
-    return SleepingMachine(
-        table,
-        case.machine,
-        scheduler_of(case, table, nodes),
-        case.budget,
-        nodes=nodes,
-        model=case.model,
-        resize_costs=case.resize_costs,
-        seed=case.seed,
-        preemption=case.preemption,
-        prices=case.prices,
-        begin_ns=_held_until_ns(case, table),
-        limits=limits,
-    )
+    scheduler = scheduler_of(case, table)
+    return RampedPool(table, case.counted, scheduler, case.budget, ramp=ramp, **options)
 
 
 def _held_until_ns(case: SimulationCase, table: JobTable) -> Ints | None:

@@ -21,7 +21,7 @@ _TABLE = {
 
 
 def ramp_from(source: Source, table: dict[str, Any], boot_uw: int) -> RampLimits:
-    """Return the checked limits; ``boot_uw`` is what a boot adds at once. Raises ConfigError."""
+    """Return the checked limits. ``boot_uw``: power that each boot adds. Raises ConfigError."""
     found = checked_values(source, table, _TABLE, "budget.")
     if "step_w" in found and len(found) == 1:
         raise ConfigError(

@@ -5,8 +5,8 @@ rate times the time between them. For this it keeps ``low_uw``, the minimum of a
 each plus the rate times its age. The fall of an amount is the rise of its negative, so one rule
 serves both.
 
-A rise that nobody chose, such as a node that appears with its caps up, is counted and cannot be
-limited. The next rises wait until the limit holds again over every pair of times.
+A rise without an order of Wattfold, such as a node that appears with its caps up, is counted and
+cannot be limited. The next rises wait until the limit holds again over every pair of times.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Pace:
         self.last_uw, self.low_uw = amount_uw, min(self.low_uw, amount_uw)
 
     def room_uw(self, amount_uw: int) -> int:
-        """Return by how much the amount may rise now; negative after a rise that nobody chose."""
+        """Return by how much the amount may rise now; negative after a rise without an order."""
         return self.low_uw + self.step_uw - amount_uw
 
     def reached_ns(self, amount_uw: int) -> int:
@@ -77,7 +77,7 @@ class Ramp:
     limits: RampLimits = RampLimits()  # noqa: RUF009 - immutable
     rise: Pace = field(default_factory=Pace)
     fall: Pace = field(default_factory=Pace)
-    """Of the negative of committed power."""
+    """Pace of the negative of committed power."""
 
     def limit(self, limits: RampLimits, power_uw: int, now_ns: int) -> None:
         """Keep these limits from now on. A limit that was kept before keeps what it counted."""

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 STEPS = 8
 """Factors are powers of 2^-(1/8), so that most changes of use change no priority."""
 EXPONENT_MAX = 8.0
-"""The least factor is 2^-8."""
+"""The minimum factor is 2^-8."""
 
 
 @dataclass(slots=True)

@@ -1,8 +1,8 @@
 """The demonstration of sleeping nodes: the same jobs with all nodes awake, and with sleep.
 
-Four emulated nodes share a budget that feeds one busy node beside three idle ones, or two beside
-two that sleep. Programs of the site switch the nodes: a node that is switched off loses its agent,
-and gets it back some seconds after it is switched on. `scripts/demo --sleep` calls this.
+Four emulated nodes share a budget that feeds one busy node and three idle nodes, or two busy nodes
+and two that sleep. Programs of the site switch the nodes: a node that is switched off loses its
+agent, and gets it back some seconds after it is switched on. `scripts/demo --sleep` calls this.
 """
 
 from __future__ import annotations
