@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -14,13 +13,10 @@ from unit.simulation.parm_pools import W, job_table, parm_on, random_requests
 from wattfold.coordinator.policies.parm import choice as parm_choice
 from wattfold.coordinator.policies.parm.policy import ParmVersion
 from wattfold.coordinator.policies.parm.scheduler import ParmScheduler
-from wattfold.coordinator.policies.port import Decision
+from wattfold.coordinator.policies.port import Decision, Scheduler
 from wattfold.simulator.engine.budget import BudgetSchedule, BudgetStep
 from wattfold.simulator.engine.engine import simulate
 from wattfold.simulator.engine.machines.machine import Machine
-
-if TYPE_CHECKING:
-    from wattfold.coordinator.policies.backfill.node_parts import AnyScheduler
 
 NODES, JOBS, GAP = 12, 60, 1e-3
 
@@ -35,13 +31,13 @@ class Counted:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._scheduler, name)
 
-    def decide(self, now_ns: int) -> Sequence[Decision]:
-        decisions = self._scheduler.decide(now_ns)
-        found = self._scheduler.found
+    def decide(self, now_ns: int) -> Decision:
+        decision = self._scheduler.decide(now_ns)
+        found = decision.found
         if found.solver != "none":
             self.rounds[found.solver] += 1
             assert found.objective >= found.bound * (1 - GAP) - 1e-9
-        return decisions
+        return decision
 
 
 @pytest.mark.parametrize("solver", ["glpk", "lagrangian"])
@@ -56,7 +52,7 @@ def test_a_whole_log_is_planned_by_the_solver_of_the_setting(solver: str) -> Non
     scheduler.deadline_s = 240.0
     parm_choice.warm_up(solver)
     counted = Counted(scheduler)
-    record = simulate(table, machine, cast("AnyScheduler", counted), budget)
+    record = simulate(table, machine, cast("Scheduler", counted), budget)
     assert np.all(record.columns.end_ns > record.columns.start_ns)
     assert record.over_budget_ns == 0
     assert set(counted.rounds) == {solver}

@@ -14,7 +14,7 @@ from wattfold.contract.ids import JobId
 from wattfold.coordinator.core.model.job import JobKind, SizeUnit
 from wattfold.coordinator.core.model.plan import JobView
 from wattfold.coordinator.policies.backfill.counts import EasyQueue
-from wattfold.coordinator.policies.backfill.easy_search import STARTS_MAX
+from wattfold.coordinator.policies.backfill.expected_starts import STARTS_MAX
 from wattfold.coordinator.policies.fifo.policy import FifoEasy
 
 NODES = 6

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -182,9 +181,9 @@ class Watched(EasyScheduler):
         self._ended.append(job)
         super().end(job, now_ns)
 
-    def decide(self, now_ns: int) -> Sequence[Decision]:
+    def decide(self, now_ns: int) -> Decision:
         self.seen.append((now_ns, self._submitted, self._ended, self._site.spendable_uw))
         self._submitted, self._ended = [], []
-        decisions = super().decide(now_ns)
-        self.starts += [(now_ns, number, size) for number, size, _ in decisions]
-        return decisions
+        decision = super().decide(now_ns)
+        self.starts += [(now_ns, number, size) for number, size, *_ in decision.changes]
+        return decision

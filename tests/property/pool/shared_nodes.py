@@ -9,8 +9,8 @@ from dataclasses import replace
 import numpy as np
 from unit.pool.pools import S, W, table
 
-from wattfold.coordinator.policies.backfill.node_parts import NodeJobInformation, Parts
-from wattfold.coordinator.policies.port import Decision, Site
+from wattfold.coordinator.policies.backfill.node_parts import NodeJobInformation
+from wattfold.coordinator.policies.port import FOR_NOBODY, NOTHING, Decision, Parts, Scheduler, Site
 from wattfold.simulator.engine.budget import BudgetSchedule, BudgetStep
 from wattfold.simulator.engine.machines.node_machine import NodeClass, NodeMachine, OutageWindow
 from wattfold.simulator.engine.running_jobs.jobs import JobTable, UnitColumns
@@ -89,13 +89,14 @@ def random_budget(rng: random.Random, machine: NodeMachine) -> BudgetSchedule:
     return BudgetSchedule(steps=steps)
 
 
-class AtWill:
+class AtWill(Scheduler):
     """Starts jobs that fit, gives running jobs other cores, and preempts some.
 
     Except for power, it never decides beyond the free resources: it knows them after each decision.
     """
 
     name = "at-will"
+    each_event = True
     solver_ns: Sequence[int] = ()
     revisit_ns = 0
 
@@ -119,23 +120,23 @@ class AtWill:
     def end(self, job: int, now_ns: int) -> None:
         (self._runs if job in self._runs else self._waits).remove(job)
 
-    def decide(self, now_ns: int) -> Sequence[Decision | Parts]:
+    def decide(self, now_ns: int) -> Decision:
         """Decide at most one change of a running job and one start, each with current free
         resources.
         """
         rng = self._rng
         if len(self._runs) > 1 and self._waits and rng.random() < 0.1:
-            return [(rng.choice(self._runs), 0, 0)]
+            return Decision(preemptions=[(rng.choice(self._runs), FOR_NOBODY)])
         changed = self._changed(rng.choice(self._runs)) if self._runs and rng.random() < 0.5 else ()
         if changed:
-            return changed
+            return Decision(changed)
         for job in list(self._waits):
             started = self._started(job)
             if started and self._affords(started[0]):
                 self._waits.remove(job)
                 self._runs.append(job)
-                return started
-        return ()
+                return Decision(started)
+        return NOTHING
 
     def _started(self, job: int) -> Sequence[Parts]:
         jobs = self.jobs

@@ -17,7 +17,7 @@ from unit.pool.pools import S, table
 from wattfold.coordinator.models.pass_model import APPLICATIONS
 from wattfold.coordinator.policies.backfill.counts import AT_ONCE, Passes
 from wattfold.coordinator.policies.backfill.easy import EasyScheduler
-from wattfold.coordinator.policies.backfill.node_parts import Parts
+from wattfold.coordinator.policies.port import Parts
 from wattfold.coordinator.policies.slowdown_driven.choice import INFINITE, MateEnd, MateLimits
 from wattfold.coordinator.policies.slowdown_driven.pool import (
     BrokenRuleError,

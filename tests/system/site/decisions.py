@@ -11,7 +11,7 @@ import sqlite3
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
@@ -26,7 +26,7 @@ from wattfold.coordinator.models.pass_model import PassProfile
 from wattfold.coordinator.policies.backfill.easy import EasyScheduler
 from wattfold.coordinator.policies.parm.scheduler import ParmScheduler
 from wattfold.coordinator.policies.parm.settings import ParmSettings
-from wattfold.coordinator.policies.port import Decision
+from wattfold.coordinator.policies.port import NOTHING, Change, Decision
 from wattfold.simulator.engine.budget import BudgetSchedule
 from wattfold.simulator.engine.engine import PoolSimulation
 from wattfold.simulator.engine.machines.machine import Machine
@@ -157,9 +157,9 @@ class InRounds(ParmScheduler):
         profiles = (self._profile,) * len(table)
         return replace(table, profiles=profiles, run_ns=table.run_ns - EARLY_NS)
 
-    def decide(self, now_ns: int) -> Sequence[Decision]:
+    def decide(self, now_ns: int) -> Decision:
         self.revisit_ns = next((at_ns for at_ns in self._rounds if at_ns > now_ns), 0)
-        return super().decide(now_ns) if now_ns in self._rounds else ()
+        return super().decide(now_ns) if now_ns in self._rounds else NOTHING
 
 
 def pool_starts(
@@ -178,7 +178,7 @@ def pool_starts(
     simulation.run()
     return [
         Start(jobs[job].job_id, size, cap_uw, simulation.places[job])
-        for job, size, cap_uw in simulation.decided
+        for job, size, cap_uw, *_ in simulation.decided
     ]
 
 
@@ -187,17 +187,18 @@ class _Noting(PoolSimulation):
 
     def __init__(self, *parts: Any, **settings: Any) -> None:
         super().__init__(*parts, **settings)
-        self.decided: list[Decision] = []
+        self.decided: list[Change] = []
         self.places: dict[int, tuple[int, ...]] = {}
 
-    def _apply(self, decisions: Sequence[Decision], now_ns: int) -> None:
+    def _apply(self, decision: Decision, now_ns: int) -> bool:
         # A repeated decision on a job only changes its cap.
-        self.decided += [one for one in decisions if one[0] not in self._running.jobs]
-        super()._apply(decisions, now_ns)
+        changes = cast("Sequence[Change]", decision.changes)
+        self.decided += [one for one in changes if one.job not in self._running.jobs]
+        return super()._apply(decision, now_ns)
 
     def _instant(self, now_ns: int, *, revisits: bool) -> None:
         super()._instant(now_ns, revisits=revisits)
-        for job, _, _ in self.decided:
+        for job, *_ in self.decided:
             if job not in self.places:
                 self.places[job] = tuple(sorted(map(int, self.nodes_of(job))))
 

@@ -8,7 +8,15 @@ from dataclasses import replace
 import numpy as np
 
 from wattfold.coordinator.models.pass_model import APPLICATIONS, PassProfile
-from wattfold.coordinator.policies.port import Decision, JobInformation, Site
+from wattfold.coordinator.policies.port import (
+    FOR_NOBODY,
+    Change,
+    Decision,
+    JobInformation,
+    Parts,
+    Scheduler,
+    Site,
+)
 from wattfold.simulator.engine.machines.machine import Machine
 from wattfold.simulator.engine.running_jobs.jobs import JobTable
 
@@ -45,14 +53,30 @@ def table(*rows: Row, estimates: Sequence[float] = (), app: str = "") -> JobTabl
     )
 
 
-class Script:
+Step = tuple[float, Sequence[tuple[int, int, int] | Parts]]
+"""Time in seconds, and jobs with size and cap, or with parts of nodes; size 0 preempts the job."""
+
+
+def decision_of(given: Sequence[tuple[int, int, int] | Parts]) -> Decision:
+    """Return a decision from jobs with size and cap, or with parts of nodes."""
+    return Decision(
+        [
+            one if isinstance(one, Parts) else Change(*one)
+            for one in given
+            if isinstance(one, Parts) or one[1]
+        ],
+        [(one[0], FOR_NOBODY) for one in given if not isinstance(one, Parts) and not one[1]],
+    )
+
+
+class Script(Scheduler):
     """Scheduler that makes given decisions at given times."""
 
     name = "script"
     each_event = False
     solver_ns: Sequence[int] = ()
 
-    def __init__(self, *steps: tuple[float, Sequence[Decision]]) -> None:
+    def __init__(self, *steps: Step) -> None:
         self._steps = [(round(at * S), list(decisions)) for at, decisions in steps]
         self.seen: list[tuple[int, int]] = []
         self.jobs: JobInformation | None = None
@@ -71,8 +95,8 @@ class Script:
 
     def end(self, job: int, now_ns: int) -> None: ...
 
-    def decide(self, now_ns: int) -> Sequence[Decision]:
-        out: list[Decision] = []
+    def decide(self, now_ns: int) -> Decision:
+        out: list[tuple[int, int, int] | Parts] = []
         while self._steps and self._steps[0][0] <= now_ns:
             out += self._steps.pop(0)[1]
-        return out
+        return decision_of(out)

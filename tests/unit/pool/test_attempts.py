@@ -11,8 +11,9 @@ from unit.pool.pools import MACHINE, S, Script, W, table
 from unit.pool.test_by_node import FULL_W, Told, machine, nodes, run, same_record
 
 from wattfold.coordinator.policies.backfill.easy import EasyScheduler
-from wattfold.coordinator.policies.backfill.node_parts import NodeJobInformation, Parts
+from wattfold.coordinator.policies.backfill.node_parts import NodeJobInformation
 from wattfold.coordinator.policies.fifo.policy import FifoEasy
+from wattfold.coordinator.policies.port import Parts
 from wattfold.simulator.engine.budget import BudgetSchedule
 from wattfold.simulator.engine.engine import PoolSimulation, SimulationError, simulate
 from wattfold.simulator.engine.machines.node_machine import NodeMachine, OutageWindow

@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from unit.pool.pools import S, W, table
+from unit.pool.pools import S, Step, W, decision_of, table
 
 from wattfold.coordinator.policies.backfill.easy import EasyScheduler
-from wattfold.coordinator.policies.backfill.node_parts import NodeJobInformation, Parts
-from wattfold.coordinator.policies.port import Decision, Site
+from wattfold.coordinator.policies.backfill.node_parts import NodeJobInformation
+from wattfold.coordinator.policies.port import Decision, Parts, Scheduler, Site
 from wattfold.simulator.engine.budget import BudgetSchedule, BudgetStep
 from wattfold.simulator.engine.engine import PoolSimulation, SimulationError, simulate
 from wattfold.simulator.engine.machines.machine import Machine
@@ -21,7 +21,6 @@ from wattfold.simulator.engine.running_jobs.jobs import JobTable, UnitColumns
 from wattfold.simulator.engine.running_jobs.run_times import RunTimeModel
 
 FULL_W = 60 * W
-Step = tuple[float, Sequence[Decision | Parts]]
 
 
 def nodes(count: int, cores: int, **more) -> NodeClass:
@@ -36,7 +35,7 @@ def machine(*classes: NodeClass) -> NodeMachine:
     return NodeMachine(classes=classes or (nodes(4, 8),))
 
 
-class Told:
+class Told(Scheduler):
     """Scheduler that makes given decisions at given times and records the nodes each time."""
 
     name = "told"
@@ -62,13 +61,13 @@ class Told:
 
     def end(self, job: int, now_ns: int) -> None: ...
 
-    def decide(self, now_ns: int) -> Sequence[Decision | Parts]:
+    def decide(self, now_ns: int) -> Decision:
         if self._look is not None:
             self._look(self.jobs)
-        out: list[Decision | Parts] = []
+        out: list[tuple[int, int, int] | Parts] = []
         while self._steps and self._steps[0][0] <= now_ns:
             out += self._steps.pop(0)[1]
-        return out
+        return decision_of(out)
 
 
 def run(jobs: JobTable, *steps: Step, on: NodeMachine | None = None, **options) -> RunRecord:

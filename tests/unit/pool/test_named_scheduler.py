@@ -13,9 +13,11 @@ from wattfold.coordinator.core.model.job import Assignment, Share
 from wattfold.coordinator.core.model.plan import Plan, Policy, Preemption, Snapshot
 from wattfold.coordinator.core.model.queue import NO_WAITS, Waits
 from wattfold.coordinator.policies import registry
+from wattfold.coordinator.policies.backfill.expected_starts import Unexplained
 from wattfold.coordinator.policies.constraint.policy import Constraint
 from wattfold.coordinator.policies.fifo.easy_uniform import EasyUniform
 from wattfold.coordinator.policies.fifo.policy import FifoEasy
+from wattfold.coordinator.policies.port import Scheduled
 from wattfold.simulator.engine.budget import BudgetSchedule, BudgetStep
 from wattfold.simulator.engine.engine import simulate
 from wattfold.simulator.engine.machines.node_machine import NodeMachine, OutageWindow
@@ -310,3 +312,68 @@ def test_policies_are_told_what_queues_say_of_waits(policy: Policy) -> None:
     scheduler = Listening(waiting, on, policy, policy.name)
     simulate(waiting, on, scheduler, BudgetSchedule.constant(on.full_uw))
     assert seen[:2] == [Waits(5 * S, 9 * S), NO_WAITS]
+
+
+class Explains(NamedPolicyScheduler):
+    """Reads the reasons of every decision, as the service does."""
+
+    def _explains(self) -> bool:
+        return True
+
+
+class CountsReasons(NamedPolicyScheduler):
+    """Counts decisions whose reasons were read."""
+
+    decisions = read = 0
+
+    def _explains(self) -> bool:
+        reads = super()._explains()
+        self.decisions += 1
+        self.read += reads
+        return reads
+
+
+@pytest.mark.parametrize("entry", SERVED, ids=lambda entry: entry.variant.name)
+def test_reasons_that_nobody_reads_change_nothing(entry: registry.RegisteredPolicy) -> None:
+    on = machine(nodes(3, 4), replace(nodes(2, 8), name="large"))
+    rng = np.random.default_rng(5)
+    sizes, gaps, times = rng.integers(1, 4, 16), rng.integers(1, 40, 16), rng.integers(20, 200, 16)
+    rows = zip(gaps.cumsum().tolist(), sizes.tolist(), times.tolist(), strict=True)
+    jobs = table(*rows, app="LeanMD")
+    budget = BudgetSchedule.constant(on.full_uw * 9 // 10)
+    policy = entry.service(entry.family.defaults())
+    read = Explains(jobs, on, policy, entry.variant.name)
+    lazy = CountsReasons(jobs, on, policy, entry.variant.name)
+    always, sometimes = (simulate(jobs, on, one, budget) for one in (read, lazy))
+    assert lazy.first_told == read.first_told
+    assert isinstance(policy, Scheduled) == (lazy.decisions > 0)
+    assert lazy.read < max(lazy.decisions, 1)
+    for name in ("start_ns", "end_ns", "first_cap_uw", "resizes"):
+        assert np.array_equal(getattr(sometimes.columns, name), getattr(always.columns, name)), name
+    assert sometimes.energy_uj == always.energy_uj
+
+
+class ReadsNothing(NamedPolicyScheduler):
+    """Reads no reasons."""
+
+    def _explains(self) -> bool:
+        return False
+
+
+def test_expected_starts_are_not_computed_unless_they_are_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    on = machine(nodes(2, 4), replace(nodes(1, 8), name="large"))
+    computed = 0
+
+    def starts(*_: object) -> dict[int, int]:
+        nonlocal computed
+        computed += 1
+        return {}
+
+    monkeypatch.setattr(Unexplained, "starts", starts)
+    jobs, budget = table((0, 3, 100), (1, 3, 100), (2, 1, 10)), BudgetSchedule.constant(on.full_uw)
+    simulate(jobs, on, ReadsNothing(jobs, on, FifoEasy(), "easy"), budget)
+    assert computed == 0
+    simulate(jobs, on, Explains(jobs, on, FifoEasy(), "easy"), budget)
+    assert computed > 0

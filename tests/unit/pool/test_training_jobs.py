@@ -8,8 +8,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from unit.pool.pools import S, W
-from unit.pool.test_by_node import Step, Told, ends
+from unit.pool.pools import S, Step, W
+from unit.pool.test_by_node import Told, ends
 from unit.pool.training_pools import CURVE, MACHINE, TIMES, jobs
 
 from wattfold.contract.cpuset import CpuSet
@@ -21,8 +21,8 @@ from wattfold.coordinator.core.model.plan import Plan, Policy, Preemption, Snaps
 from wattfold.coordinator.models.energy_price import EnergyPrice
 from wattfold.coordinator.models.gpu_curve import GpuCurve
 from wattfold.coordinator.models.training_cost import Tariff
-from wattfold.coordinator.policies.backfill.node_parts import Parts
 from wattfold.coordinator.policies.parm.policy import Parm
+from wattfold.coordinator.policies.port import Parts
 from wattfold.simulator.engine.budget import BudgetSchedule, BudgetStep
 from wattfold.simulator.engine.engine import PoolSimulation, SimulationError
 from wattfold.simulator.engine.prices import Prices

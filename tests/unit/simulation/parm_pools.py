@@ -12,7 +12,7 @@ import numpy as np
 from wattfold.coordinator.models.pass_model import APPLICATIONS, PassProfile
 from wattfold.coordinator.policies.parm.scheduler import ParmScheduler
 from wattfold.coordinator.policies.parm.settings import ParmSettings
-from wattfold.coordinator.policies.port import Decision, SizeRequest
+from wattfold.coordinator.policies.port import SizeRequest
 from wattfold.simulator.engine.machines.machine import Machine
 from wattfold.simulator.engine.running_jobs.jobs import JobTable
 from wattfold.simulator.engine.schedulers.pool_parm import dram_levels, pool_parm, resize_price
@@ -106,13 +106,18 @@ class Pool:
         del self.runs[job], self.told[job]
         self.scheduler.end(job, round(now_s * S))
 
-    def decide(self, now_s: float = 0.0) -> list[Decision]:
-        decisions = list(self.scheduler.decide(round(now_s * S)))
-        for job, size, cap_uw in decisions:
-            given = (size, cap_uw, self.scheduler.dram_cap_uw(job))
+    def decide(self, now_s: float = 0.0) -> list[tuple[int, int, int]]:
+        """Return the changed jobs with their sizes and caps."""
+        changes = self.scheduler.decide(round(now_s * S)).changes
+        for job, size, cap_uw, dram_uw, *_ in changes:
+            given = (size, cap_uw, dram_uw)
             assert self.told.get(job) != given, "told of a job that does not change"
             self.runs[job], self.told[job] = (size, cap_uw), given
-        return decisions
+        return [change[:3] for change in changes]
+
+    def dram_cap_uw(self, job: int) -> int:
+        """DRAM cap of a running job; 0 = the default cap."""
+        return self.told[job][2]
 
     @property
     def taken(self) -> tuple[int, int]:
@@ -120,7 +125,7 @@ class Pool:
         nodes = sum(size for size, _ in self.runs.values())
         power_uw = 0
         for job, (size, cap_uw) in self.runs.items():
-            dram_uw = self.scheduler.dram_cap_uw(job) or self.machine.dram_uw
+            dram_uw = self.dram_cap_uw(job) or self.machine.dram_uw
             above_uw = self.machine.dynamic_uw(cap_uw) + dram_uw - self.machine.dram_uw
             power_uw += size * max(above_uw, 0)
         return nodes, power_uw

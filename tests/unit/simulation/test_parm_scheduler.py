@@ -8,7 +8,7 @@ import pytest
 from unit.simulation.parm_pools import JACOBI, Request, S, Shares, W, job_table, parm_on, pool
 
 from wattfold.coordinator.policies.parm.policy import ParmVersion
-from wattfold.coordinator.policies.port import DramScheduler
+from wattfold.coordinator.policies.port import Change
 from wattfold.simulator.engine.machines.machine import Machine
 
 CAPS = tuple(watts * W for watts in (30, 33, 36, 44, 50, 60))
@@ -59,7 +59,7 @@ def test_power_above_idle_is_what_jobs_are_charged_with() -> None:
     scheduler.attach(Shares(table))
     scheduler.site(machine.site(4 * (36 + 56) * W))
     scheduler.submit(0, 0)
-    assert scheduler.decide(0) == [(0, 4, 36 * W)]
+    assert scheduler.decide(0).changes == [Change(0, 4, 36 * W)]
 
 
 @pytest.mark.parametrize(
@@ -236,8 +236,8 @@ def test_without_levels_dram_keeps_its_standing_cap() -> None:
     one = pool([Request()])
     one.submit(0)
     one.decide()
-    assert isinstance(one.scheduler, DramScheduler)
-    assert one.scheduler.dram_cap_uw(0) == 0
+    assert one.scheduler.dram_model is None
+    assert one.dram_cap_uw(0) == 0
 
 
 def test_dram_power_goes_to_those_whom_it_helps() -> None:
@@ -245,7 +245,7 @@ def test_dram_power_goes_to_those_whom_it_helps() -> None:
     two = pool(requests, dram_levels_uw=DRAMS, caps_uw=CAPS, power_w=4 * (5 - 6 + 19), alpha=0.0)
     two.submit(0, 1)
     two.decide()
-    lean, memory_bound = (two.scheduler.dram_cap_uw(job) for job in (0, 1))
+    lean, memory_bound = (two.dram_cap_uw(job) for job in (0, 1))
     assert lean < memory_bound
     beyond = [two.runs[job][1] - 25 * W + at - 18 * W for job, at in ((0, lean), (1, memory_bound))]
     assert sum(4 * max(watts, 0) for watts in beyond) <= two.spendable_uw
@@ -255,7 +255,7 @@ def test_dram_that_helps_nobody_is_not_given() -> None:
     one = pool([Request(low=4, high=4)], dram_levels_uw=DRAMS, caps_uw=CAPS)
     one.submit(0)
     assert one.decide() == [(0, 4, 60 * W)]
-    assert one.scheduler.dram_cap_uw(0) == 12 * W
+    assert one.dram_cap_uw(0) == 12 * W
 
 
 def test_a_change_of_dram_alone_is_told() -> None:
@@ -264,12 +264,10 @@ def test_a_change_of_dram_alone_is_told() -> None:
     scheduler = one.scheduler
     scheduler.site(one.machine.site(4 * (37 - 25 + 12 - 18) * W))
     scheduler.submit(0, 0)
-    assert scheduler.decide(0) == [(0, 4, 37 * W)]
-    assert scheduler.dram_cap_uw(0) == 12 * W
+    assert scheduler.decide(0).changes == [Change(0, 4, 37 * W, dram_uw=12 * W)]
     scheduler.site(one.machine.site(4 * (37 - 25) * W))
-    assert scheduler.decide(1) == [(0, 4, 37 * W)]
-    assert scheduler.dram_cap_uw(0) == 18 * W
-    assert scheduler.decide(2) == []
+    assert scheduler.decide(1).changes == [Change(0, 4, 37 * W, dram_uw=18 * W)]
+    assert not scheduler.decide(2).changes
 
 
 def test_dram_caps_are_above_what_dram_draws_at_rest() -> None:

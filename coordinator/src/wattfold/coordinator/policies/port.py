@@ -30,16 +30,12 @@ from wattfold.coordinator.models.gpu_curve import GpuCurve
 from wattfold.coordinator.models.pass_model import PassProfile, SizeUnit
 from wattfold.coordinator.policies.resources.room import Room
 
-Decision = tuple[int, int, int]
-"""Number of a job, its size, and its package cap per node in microwatts.
-
-In simulations size 0 preempts a running job: the driver ends it, reports its end, and submits it to
-the queue again. The service has no such decision.
-"""
-
-
 FOR_NOBODY = -1
 """Placeholder for the preempting job when a job is preempted without one."""
+
+
+DEADLINE_S = 20.0
+"""Default time of a decision."""
 
 
 class SizeRequest(NamedTuple):
@@ -116,6 +112,103 @@ class Reason(NamedTuple):
     """Whether the policy chose to let it wait, so that missing resources are not the reason."""
 
 
+class NodeRequirements(NamedTuple):
+    """Requirements of a decision for nodes, in addition to size and cap."""
+
+    kinds: tuple[NodeKind, ...] = ()
+    """Kinds of its nodes; empty = any."""
+    nodes: tuple[int, ...] = ()
+    """Number of nodes of each kind; empty = all nodes are of the first kind."""
+    sizes: tuple[int, ...] = ()
+    """Permitted sizes if its size does not fit on the nodes. Only smaller sizes are used."""
+    expected_s: float = 0.0
+    """Time of the whole job under this decision."""
+    dram_uw: int = 0
+    """DRAM level of its nodes; 0 = their default caps."""
+    gpu_uw: int = 0
+    """Level of its GPUs; 0 = their maximum limits."""
+
+
+class SolverResult(NamedTuple):
+    """How a decision was computed."""
+
+    solver: str = "none"
+    outcome: str = "optimal"
+    objective: float = 0.0
+    bound: float = 0.0
+
+
+class Change(NamedTuple):
+    """A job starts with, or a running job gets, this size and level."""
+
+    job: int
+    size: int
+    cap_uw: int
+    """Package cap per node in microwatts."""
+    dram_uw: int = 0
+    """DRAM cap per node in microwatts; 0 = the default cap."""
+    requirements: NodeRequirements | None = None
+    """What its nodes must satisfy; None: it fits as decided, on any nodes or on ``among``.
+
+    A job with requirements for which the driver finds no nodes keeps waiting.
+    """
+    among: Sequence[NodeId] = ()
+    """Nodes of a job that starts; empty = any."""
+    assignment: Assignment | None = None
+    """Its nodes and cores if the scheduler chooses them because jobs share nodes."""
+
+    @classmethod
+    def assigned(cls, job: int, assignment: Assignment) -> Change:
+        """Return the change that gives a job an assignment."""
+        return cls(job, assignment.size, assignment.cap_uw, assignment=assignment)
+
+
+class Parts(NamedTuple):
+    """A job in a pool of numbered nodes starts or continues with these numbers of cores on nodes.
+
+    Each node occurs once. For a running job, unnamed nodes stay as they are, and a node with 0
+    cores is released. A change may use cores that other changes of the same instant release: the
+    driver checks the result at the end of the instant.
+    """
+
+    job: int
+    nodes: Sequence[int]
+    cores: int | Sequence[int]
+    """Cores on each of the nodes, or one number for all nodes."""
+    cap_uw: int
+    """Level: package cap of a whole node, in microwatts."""
+    gpu_uw: int = 0
+    """Limit of each of its GPUs, in microwatts; 0 = the maximum."""
+
+
+class Decision(NamedTuple):
+    """What a scheduler decides at an instant. Jobs that it does not name stay as they are."""
+
+    changes: Sequence[Change | Parts] = ()
+    """Starts, and running jobs with other resources. `Parts` only in pools of numbered nodes.
+
+    A pool applies shrinks and lower caps first, so only all changes together must fit, not each
+    prefix.
+    """
+    preemptions: Sequence[tuple[int, int]] = ()
+    """Running jobs that are requeued, each with the preempting job.
+
+    The preempting job is `FOR_NOBODY` for training jobs that will resume elsewhere or later.
+    Preempted jobs run until they have ended; no decision uses their resources before.
+    """
+    found: SolverResult = SolverResult()
+    """How the decision was computed."""
+
+    @property
+    def jobs(self) -> list[int]:
+        """All jobs that it names."""
+        return [change[0] for change in (*self.changes, *self.preemptions)]
+
+
+NOTHING = Decision()
+"""The decision that changes nothing."""
+
+
 class JobInformation(Protocol):
     """Information of a driver about its jobs."""
 
@@ -189,8 +282,27 @@ class Scheduler(Protocol):
     """A running scheduler of one policy.
 
     Calls come in order of time. The driver calls `decide` after every change, or after all changes
-    of an instant. Every running job keeps its resources until a decision or its end changes them.
+    of an instant. Every running job keeps its resources until a decision or its end changes them. A
+    scheduler must be picklable with its state, for runs that are interrupted and resumed.
     """
+
+    patience: float = 0.0
+    """Wait of a job, in multiples of its estimate, after which nothing overtakes it; 0 = no limit.
+
+    The driver reserves nodes and power for such a job (`driver.held_nodes`).
+    """
+    weighs_all: bool = False
+    """Whether each decision weighs all jobs by counts, so that sizes and levels may rise later.
+
+    Such a decision also names every job whose resources the driver has reported since the previous
+    decision.
+    """
+    promises: bool = False
+    """Whether its reasons contain planned starts that must be kept."""
+    deadline_s: float = DEADLINE_S
+    """Time for a decision in seconds, which the driver sets."""
+    dram_model: DramModel | None = None
+    """Effect of DRAM caps on run times if the scheduler chooses them."""
 
     @property
     def name(self) -> str:
@@ -217,134 +329,34 @@ class Scheduler(Protocol):
     def submit(self, job: int, now_ns: int) -> None:
         """A job enters the queue, or returns to it."""
 
-    def end(self, job: int, now_ns: int) -> None:
-        """A job has ended, or no longer waits."""
-
-    def decide(self, now_ns: int) -> Sequence[Decision]:
-        """Return starts, and running jobs with a new size or cap.
-
-        A pool applies shrinks and lower caps first, so only all decisions together must fit, not
-        each prefix. A scheduler must be picklable with its state, for runs that are interrupted and
-        resumed.
-        """
-
-
-@runtime_checkable
-class DramScheduler(Scheduler, Protocol):
-    """A scheduler that also chooses DRAM caps. The driver reads them after each decision."""
-
-    @property
-    def dram_model(self) -> DramModel:
-        """Effect of DRAM caps on run times."""
-
-    def dram_cap_uw(self, job: int) -> int:
-        """Return the DRAM cap per node of a running job, in microwatts; 0 = the default cap.
-
-        The cap changes only with a decision. If only the DRAM cap of a job changes, the decision
-        repeats the job with its current nodes and package cap.
-        """
-
-
-class NodeRequirements(NamedTuple):
-    """Requirements of a decision for nodes, in addition to size and cap."""
-
-    kinds: tuple[NodeKind, ...] = ()
-    """Kinds of its nodes; empty = any."""
-    nodes: tuple[int, ...] = ()
-    """Number of nodes of each kind; empty = all nodes are of the first kind."""
-    sizes: tuple[int, ...] = ()
-    """Permitted sizes if its size does not fit on the nodes. Only smaller sizes are used."""
-    expected_s: float = 0.0
-    """Time of the whole job under this decision."""
-    dram_uw: int = 0
-    """DRAM level of its nodes; 0 = their default caps."""
-    gpu_uw: int = 0
-    """Level of its GPUs; 0 = their maximum limits."""
-
-
-class SolverResult(NamedTuple):
-    """How a decision was computed."""
-
-    solver: str = "none"
-    outcome: str = "optimal"
-    objective: float = 0.0
-    bound: float = 0.0
-
-
-class NamedScheduler(Scheduler, Protocol):
-    """A scheduler that also supports named nodes, which change and are shared by cores."""
-
     def change(self, job: int, now_ns: int) -> None:
         """A job has changed: its request, its estimate, its state or its nodes.
 
-        Called before each decision for every running job: its progress may matter, and a run that
-        has not begun is assumed to begin now.
+        On named nodes it is called before each decision for every running job: its progress may
+        matter, and a run that has not begun is assumed to begin now.
         """
+
+    def end(self, job: int, now_ns: int) -> None:
+        """A job has ended, or no longer waits."""
+
+    def decide(self, now_ns: int) -> Decision:
+        """Return what changes now."""
 
     def reasons(self, jobs: Iterable[int]) -> Iterable[Reason]:
-        """Return the reasons of these jobs and of all jobs whose reason or start has changed."""
+        """Return the reasons of these jobs and of all jobs whose reason or start has changed.
 
-    def preemptions(self) -> Sequence[tuple[int, int]]:
-        """Return the running jobs that the last decision requeues, each with the preempting job.
-
-        The preempting job is `FOR_NOBODY` for training jobs that will resume elsewhere or later.
-        Preempted jobs run until they have ended; no decision uses their resources before.
+        They belong to the last decision, and are computed only if somebody asks before the next
+        call of another method.
         """
+        del jobs
         return ()
-
-    def nodes(self, job: int) -> Sequence[NodeId]:  # noqa: ARG002 - for those that keep room
-        """Return the nodes among which a job of the last decision must start; empty = all nodes."""
-        return ()
-
-
-@runtime_checkable
-class ReportingScheduler(NamedScheduler, Protocol):
-    """A scheduler that reports how it decides."""
-
-    @property
-    def found(self) -> SolverResult:
-        """How the last decision was computed."""
-
-
-@runtime_checkable
-class ChoosingScheduler(ReportingScheduler, Protocol):
-    """A scheduler that weighs all jobs by counts; the driver chooses nodes and cores.
-
-    A job for which the driver finds no nodes keeps waiting. The driver sets ``deadline_s``, the
-    time for a decision in seconds. A decision also names every job whose resources the driver has
-    reported since the previous decision.
-    """
-
-    deadline_s: float
-
-    def node_requirements(self, job: int) -> NodeRequirements:
-        """Return the node requirements of a job of the last decision."""
-
-
-@runtime_checkable
-class PatientScheduler(NamedScheduler, Protocol):
-    """A scheduler under which a job may be overtaken repeatedly, but not forever.
-
-    The driver reserves nodes and power for a job that has waited ``patience`` times its estimate
-    (`driver.held_nodes`); 0 = never.
-    """
-
-    patience: float
-
-
-@runtime_checkable
-class AssigningScheduler(NamedScheduler, Protocol):
-    """A scheduler that chooses nodes and cores itself, because its jobs share them."""
-
-    def assignment(self, job: int) -> Assignment:
-        """Return the assignment of a job of the last decision."""
 
 
 @runtime_checkable
 class Scheduled(Policy, Protocol):
     """A policy of the service with a scheduler that persists between rounds."""
 
-    def scheduler(self) -> NamedScheduler:
+    def scheduler(self) -> Scheduler:
         """Return a new scheduler with the settings of the policy."""
 
 

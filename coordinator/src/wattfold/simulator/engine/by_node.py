@@ -11,13 +11,11 @@ data, as in `models.resize_cost`.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 from typing import Any
 
 from wattfold.contract.units import NS_PER_S
 from wattfold.coordinator.models.resize_cost import Resize, charge_s
-from wattfold.coordinator.policies.backfill.node_parts import Parts
-from wattfold.coordinator.policies.port import Decision, Site
+from wattfold.coordinator.policies.port import Change, Decision, Parts, Site
 from wattfold.simulator.engine.budget import BudgetSchedule
 from wattfold.simulator.engine.errors import SimulationError
 from wattfold.simulator.engine.machines.holdings import Nodes
@@ -103,30 +101,29 @@ class NodeHoldings:
         """Return the nodes of a running job."""
         return list(self._held[job])
 
-    def take(self, decisions: Sequence[Any], now_ns: int) -> None:
-        """Apply starts and changes in their order.
+    def take(self, decision: Decision, now_ns: int) -> None:
+        """Apply starts and changes in their order, then preemptions.
 
         Raises SimulationError for an invalid decision.
         """
         moved: list[tuple[int, int, int]] = []
         running = self.running
-        for decision in decisions:
-            job = decision[0]
-            if len(decision[1]) if isinstance(decision, Parts) else decision[1]:
-                self._moved[job] = now_ns
+        for change in decision.changes:
+            job = change.job
             before = running.size[job] if job in running.jobs else 0
-            if isinstance(decision, Parts):
-                self._by_parts(decision, now_ns)
-            elif before and not decision[1]:
-                self._requeue(job, now_ns)
-                continue
+            if isinstance(change, Parts):
+                self._by_parts(change, now_ns)
             else:
-                self._by_count(decision, now_ns)
+                self._by_count(change, now_ns)
+            if not isinstance(change, Parts) or change.nodes:
+                self._moved[job] = now_ns
             after = running.size[job]
             if before not in (0, after) and not running.times.trains(job):
                 moved.append((job, before, after))
         if moved:
             self._move_data(moved, now_ns)
+        for job, _ in decision.preemptions:
+            self._requeue(job, now_ns)
 
     def end(self, job: int) -> None:
         """Free the job's part of every node."""
@@ -296,9 +293,9 @@ class NodeHoldings:
             raise SimulationError(f"{self._name(job)} runs without a core")
         return {key: nodes for key, nodes in mix.items() if nodes}
 
-    def _by_count(self, decision: Decision, now_ns: int) -> None:
+    def _by_count(self, change: Change, now_ns: int) -> None:
         """Give a job a number of whole nodes; the end of the instant chooses them."""
-        job, size, cap_uw = decision
+        job, size, cap_uw = change[:3]
         classes = self._machine.classes
         if len(classes) > 1 or self._stocks.request(job).cores:
             raise SimulationError(

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import Any
+from typing import cast
 
 import numpy as np
 
 from wattfold.contract.units import NS_PER_S
+from wattfold.coordinator.models.dram_model import DramModel
 from wattfold.coordinator.models.resize_cost import Resize, charge_s
 from wattfold.coordinator.models.torus import bisection_links
 from wattfold.coordinator.policies.placement.selector import NodeSelector, Strategy, joined
 from wattfold.coordinator.policies.placement.strategies import node_selector
-from wattfold.coordinator.policies.port import Decision, DramScheduler, Site
+from wattfold.coordinator.policies.port import Change, Decision, Site
 from wattfold.simulator.engine.budget import BudgetSchedule
 from wattfold.simulator.engine.errors import SimulationError
 from wattfold.simulator.engine.machines.holdings import Nodes
@@ -33,7 +34,7 @@ class CountedHoldings:
         machine: Machine,
         *,
         model: RunTimeModel,
-        dram: DramScheduler | None,
+        dram: DramModel | None,
         placement: str,
         resize_costs: bool,
         preemption: PreemptionRule | None = None,
@@ -42,12 +43,12 @@ class CountedHoldings:
         self.running = RunningJobs(
             table,
             machine,
-            RunTimes(table, model, dram.dram_model if dram else None),
+            RunTimes(table, model, dram),
             preemption,
         )
         self.requeued: list[int] = []
         self.jobs = TableJobs(table, self.running, restart_s=(restart_ns or 0) / NS_PER_S)
-        self._table, self._machine, self._dram = table, machine, dram
+        self._table, self._machine = table, machine
         self._resize_costs, self._restart_ns = resize_costs, restart_ns
         self._selector: NodeSelector[Nodes] = node_selector(
             Strategy(placement), machine.nodes, machine.torus
@@ -85,22 +86,15 @@ class CountedHoldings:
         if self.scaled:
             self.scaled.pop(job, None)
 
-    def take(self, decisions: Sequence[Any], now_ns: int) -> None:
-        """Apply starts and changes of counted nodes."""
-        counted: Sequence[Decision] = decisions
+    def take(self, decision: Decision, now_ns: int) -> None:
+        """Apply starts and changes of counted nodes, and preemptions."""
         running = self.running
         resized: list[tuple[int, int, int]] = []
-        dram = self._dram
-        for job, size, cap_uw in counted:
-            dram_uw = dram.dram_cap_uw(job) if dram is not None else 0
+        for change in cast("Sequence[Change]", decision.changes):
+            job, size, cap_uw, dram_uw, *_ = change
             if job not in running.jobs:
                 running.start(job, size, cap_uw, now_ns, dram_uw)
                 self._unplaced[job] = None
-                continue
-            if not size:
-                running.preempt(job, now_ns)
-                self.end(job)
-                self.requeued.append(job)
                 continue
             before = running.size[job]
             self.scaled.pop(job, None)
@@ -109,6 +103,10 @@ class CountedHoldings:
                 resized.append((job, before, size))
         if resized:
             self._resize(resized, now_ns)
+        for job, _ in decision.preemptions:
+            running.preempt(job, now_ns)
+            self.end(job)
+            self.requeued.append(job)
 
     def _resize(self, resized: list[tuple[int, int, int]], now_ns: int) -> None:
         """Free nodes that jobs give up now; the end of the instant assigns new nodes."""

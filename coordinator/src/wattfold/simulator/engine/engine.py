@@ -28,8 +28,7 @@ from typing import Any
 
 import numpy as np
 
-from wattfold.coordinator.policies.backfill.node_parts import AnyScheduler
-from wattfold.coordinator.policies.port import DramScheduler
+from wattfold.coordinator.policies.port import NOTHING, Decision, Scheduler
 from wattfold.simulator.engine.budget import BudgetSchedule
 from wattfold.simulator.engine.budget_steps import steps_of
 from wattfold.simulator.engine.counted import CountedHoldings, check_counted
@@ -83,7 +82,7 @@ class PoolSimulation:
         self,
         table: JobTable,
         machine: Machine | NodeMachine,
-        scheduler: AnyScheduler,
+        scheduler: Scheduler,
         budget: BudgetSchedule,
         *,
         model: RunTimeModel | None = None,
@@ -98,10 +97,9 @@ class PoolSimulation:
     ) -> None:
         if model is None:
             model = RunTimeModel.PASS if table.profiles else RunTimeModel.IDEAL
-        dram = scheduler if isinstance(scheduler, DramScheduler) else None
         self._holdings: Holdings
         if isinstance(machine, NodeMachine):
-            if dram is not None:
+            if scheduler.dram_model is not None:
                 raise ValueError(f"{scheduler.name} chooses DRAM caps, not possible by node")
             if restart_ns is not None:
                 where = f"not under {scheduler.name} here"
@@ -124,7 +122,7 @@ class PoolSimulation:
                 table,
                 machine,
                 model=model,
-                dram=dram,
+                dram=scheduler.dram_model,
                 placement=placement,
                 resize_costs=resize_costs,
                 preemption=preemption,
@@ -273,8 +271,8 @@ class PoolSimulation:
             if self._holdings.requeued:
                 self._tell_requeued(now_ns)
             asked += each
-            if each and (decisions := decide(now_ns)):
-                self._apply(decisions, now_ns)
+            if each and (decision := decide(now_ns)) is not NOTHING:
+                self._apply(decision, now_ns)
         while submit_ns[self._next] == now_ns:
             if self._limits is None:
                 scheduler.submit(self._order[self._next], now_ns)
@@ -283,14 +281,14 @@ class PoolSimulation:
             self._next += 1
             self.events += 1
             asked += each
-            if each and (decisions := decide(now_ns)):
-                self._apply(decisions, now_ns)
+            if each and (decision := decide(now_ns)) is not NOTHING:
+                self._apply(decision, now_ns)
         # In most instants no job ends. The first entry shows this, although it may be void.
         while ends and ends[0][0] <= now_ns and (job := running.pop_ended(now_ns)) is not None:
             self._ended(job, now_ns)
             asked += each
-            if each and (decisions := decide(now_ns)):
-                self._apply(decisions, now_ns)
+            if each and (decision := decide(now_ns)) is not NOTHING:
+                self._apply(decision, now_ns)
         if not each or (revisits and scheduler.revisit_ns == now_ns):
             asked += 1
             while self._apply(decide(now_ns), now_ns) and not each:
@@ -318,24 +316,24 @@ class PoolSimulation:
         """Return the power that plans may use above the charge of nodes without a job."""
         return self._budget_uw - self._idle_uw
 
-    def _decided(self, now_ns: int) -> Sequence[Any]:
-        """Return the decisions of the scheduler, and measure their time."""
+    def _decided(self, now_ns: int) -> Decision:
+        """Return the decision of the scheduler, and measure its time."""
         began_ns, began_cpu_ns = perf_counter_ns(), thread_time_ns()
-        decisions = self.scheduler.decide(now_ns)
+        decision = self.scheduler.decide(now_ns)
         took_ns = perf_counter_ns() - began_ns
         worked_ns = thread_time_ns() - began_cpu_ns
         self._deciding_ns += took_ns
         self._longest_ns = max(self._longest_ns, took_ns)
         self._deciding_cpu_ns += worked_ns
         self._longest_cpu_ns = max(self._longest_cpu_ns, worked_ns)
-        return decisions
+        return decision
 
-    def _apply(self, decisions: Sequence[Any], now_ns: int) -> bool:
-        """Apply decisions; return whether the scheduler must decide again after preemptions."""
-        if not decisions:
+    def _apply(self, decision: Decision, now_ns: int) -> bool:
+        """Apply a decision; return whether the scheduler must decide again after preemptions."""
+        if not (decision.changes or decision.preemptions):
             return False
         self._rounds += 1
-        self._holdings.take(decisions, now_ns)
+        self._holdings.take(decision, now_ns)
         if not self._holdings.requeued:
             return False
         self._tell_requeued(now_ns)
@@ -410,7 +408,7 @@ class PoolSimulation:
 def simulate(
     table: JobTable,
     machine: Machine | NodeMachine,
-    scheduler: AnyScheduler,
+    scheduler: Scheduler,
     budget: BudgetSchedule,
     *,
     on_turn: Callable[[Turn], bool] | None = None,

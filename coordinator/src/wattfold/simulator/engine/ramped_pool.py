@@ -7,11 +7,11 @@ nothing is decided: schedulers know the caps that they chose.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from wattfold.coordinator.core.model.ramp_limits import RampLimits
 from wattfold.coordinator.core.power.ramp import Division, Ramp
+from wattfold.coordinator.policies.port import Decision
 from wattfold.simulator.engine.counted import CountedHoldings
 from wattfold.simulator.engine.engine import NEVER, PoolSimulation
 from wattfold.simulator.engine.machines.machine import Machine
@@ -57,11 +57,11 @@ class RampedPool(PoolSimulation):
         times = (self._submit_ns[self._next], self._steps[self._step][0])
         return min(times) <= now_ns or (end_ns is not None and end_ns <= now_ns)
 
-    def _apply(self, decisions: Sequence[Any], now_ns: int) -> bool:
+    def _apply(self, decision: Decision, now_ns: int) -> bool:
         running = self._counted
-        before_uw = {job: self._job_uw(job) for job, *_ in decisions if job in running.jobs}
-        again = super()._apply(decisions, now_ns)
-        for job, *_ in decisions:
+        before_uw = {job: self._job_uw(job) for job in decision.jobs if job in running.jobs}
+        again = super()._apply(decision, now_ns)
+        for job in decision.jobs:
             self._rising.pop(job, None)
             if job not in running.jobs:
                 continue

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -15,12 +15,12 @@ from wattfold.coordinator.models.forecast import USER
 from wattfold.coordinator.policies import registry
 from wattfold.coordinator.policies.backfill.counts import Passes
 from wattfold.coordinator.policies.backfill.easy import EasyScheduler
-from wattfold.coordinator.policies.backfill.node_parts import AnyScheduler
 from wattfold.coordinator.policies.description import Pool, Values
+from wattfold.coordinator.policies.port import Scheduler
 from wattfold.simulator.engine.machines.machine import Machine
 from wattfold.simulator.engine.machines.node_machine import NodeMachine
 from wattfold.simulator.engine.running_jobs.jobs import JobTable
-from wattfold.simulator.engine.schedulers.predicting_scheduler import PredictingScheduler, Replans
+from wattfold.simulator.engine.schedulers.predicting_scheduler import PredictingScheduler
 from wattfold.simulator.runs.case import SimulationCase
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def machine_of(case: SimulationCase) -> Machine | NodeMachine:
 
 def scheduler_of(
     case: SimulationCase, table: JobTable, nodes: SiteState | None = None
-) -> AnyScheduler:
+) -> Scheduler:
     """Return the policy of a case on its machine, or on ``nodes`` that sleep. Raises ValueError."""
     _check_idle_charge(case)
     made = _made(case, table) if nodes is None else _named(case, table, nodes)
@@ -61,26 +61,26 @@ def scheduler_of(
             "the times of users; omit --predict, or describe its --machine"
         )
     method = case.predict or USER
-    return PredictingScheduler(table, cast("Replans", made), method, outlasts=outlasts)
+    return PredictingScheduler(table, made, method, outlasts=outlasts)
 
 
-def _made(case: SimulationCase, table: JobTable) -> AnyScheduler:
+def _made(case: SimulationCase, table: JobTable) -> Scheduler:
     if isinstance(case.machine, NodeMachine):
         return _by_node(case, table)
     pool = case.policy.entry.variant.pool
     return MAKERS[pool](case, table) if pool is not None else _named(case, table)
 
 
-def _backfilling(case: SimulationCase, table: JobTable) -> AnyScheduler:
+def _backfilling(case: SimulationCase, table: JobTable) -> Scheduler:
     return _in_order(case, table, _passes(case.policy.values()))
 
 
-def _conservative(case: SimulationCase, table: JobTable) -> AnyScheduler:
+def _conservative(case: SimulationCase, table: JobTable) -> Scheduler:
     """Return the scheduler without limits on passes: run times are exact and all promises hold."""
     return _in_order(case, table, Passes())
 
 
-def _in_order(case: SimulationCase, table: JobTable, passes: Passes) -> AnyScheduler:
+def _in_order(case: SimulationCase, table: JobTable, passes: Passes) -> Scheduler:
     choice = case.policy
     cap_uw = case.counted.cap_uw_max if choice.cap_uw is None else choice.cap_uw
     _check_sizes(case, table, cap_uw)
@@ -97,7 +97,7 @@ def _passes(values: Values) -> Passes:
     return Passes(looked=int(values["looked"]), every=ns_from_s(float(values["every"])))
 
 
-def _uniform(case: SimulationCase, table: JobTable) -> AnyScheduler:
+def _uniform(case: SimulationCase, table: JobTable) -> Scheduler:
     machine = case.counted
     from wattfold.simulator.engine.schedulers.uniform_scheduler import (
         UniformScheduler,
@@ -112,7 +112,7 @@ def _uniform(case: SimulationCase, table: JobTable) -> AnyScheduler:
     )
 
 
-def _parm(case: SimulationCase, table: JobTable) -> AnyScheduler:
+def _parm(case: SimulationCase, table: JobTable) -> Scheduler:
     choice, machine = case.policy, case.counted
     from wattfold.coordinator.policies.parm.settings import ParmSettings
     from wattfold.simulator.engine.schedulers.pool_parm import dram_levels, pool_parm, resize_price
@@ -130,7 +130,7 @@ def _parm(case: SimulationCase, table: JobTable) -> AnyScheduler:
     return pool_parm(table, machine, beyond)
 
 
-def _slowdown_driven(case: SimulationCase, table: JobTable) -> AnyScheduler:
+def _slowdown_driven(case: SimulationCase, table: JobTable) -> Scheduler:
     from wattfold.coordinator.policies.slowdown_driven.choice import MateEnd, MateLimits
     from wattfold.coordinator.policies.slowdown_driven.description import most_slowdown
     from wattfold.coordinator.policies.slowdown_driven.pool import (
@@ -202,7 +202,7 @@ def sharing_kinds(case: SimulationCase, table: JobTable) -> bytes:
     return (moldable + 2 * lends).astype(np.uint8).tobytes()
 
 
-def _equipartition(case: SimulationCase, table: JobTable) -> AnyScheduler:
+def _equipartition(case: SimulationCase, table: JobTable) -> Scheduler:
     choice = case.policy
     from wattfold.coordinator.policies.equipartition.policy import Equipartition
 
@@ -214,7 +214,7 @@ def _equipartition(case: SimulationCase, table: JobTable) -> AnyScheduler:
     return settings.scheduler()
 
 
-def _by_node(case: SimulationCase, table: JobTable) -> AnyScheduler:
+def _by_node(case: SimulationCase, table: JobTable) -> Scheduler:
     """Return the service's policy on a machine from a file."""
     choice = case.policy
     if case.messages is not None or case.placement != "any":
@@ -238,7 +238,7 @@ def shares_alike(case: SimulationCase, table: JobTable) -> bool:
     return own and alike and int(choice.values()["guests"]) == 1
 
 
-def _named(case: SimulationCase, table: JobTable, nodes: SiteState | None = None) -> AnyScheduler:
+def _named(case: SimulationCase, table: JobTable, nodes: SiteState | None = None) -> Scheduler:
     """Return the service's policy on named nodes, which may sleep."""
     machine, choice = machine_of(case), case.policy
     assert isinstance(machine, NodeMachine), "policies that count have schedulers of their own"
@@ -310,7 +310,7 @@ def ready_of(name: str) -> Callable[[], object] | None:
     return None
 
 
-MAKERS: dict[Pool, Callable[[SimulationCase, JobTable], AnyScheduler]] = {
+MAKERS: dict[Pool, Callable[[SimulationCase, JobTable], Scheduler]] = {
     Pool.EASY: _backfilling,
     Pool.FCFS: _backfilling,
     Pool.CONSERVATIVE: _conservative,

@@ -93,12 +93,21 @@ def shares_uw(
 ) -> int:
     """Return the power above the floors of these shares at a level; unknown nodes count as 0."""
     total_uw = 0
+    # Equal shares of nodes of one kind add the same, and a job on whole nodes has many of them.
+    known: dict[tuple[int, int], int] = {}
     for share in shares:
         node = specs.get(share.node_id)
-        if node is not None:
-            total_uw += cores_uw(node, len(share.cpus), level_uw, levels, dram_cap_uw)
-            if share.gpus:
-                total_uw += gpus_uw(node, share.gpus, levels.gpu_uw)
+        if node is None:
+            continue
+        part = id(node.kind), len(share.cpus.cpus)
+        power_uw = known.get(part)
+        if power_uw is None:
+            power_uw = cores_uw(node, part[1], level_uw, levels, dram_cap_uw)
+            if not levels.dram_uw:
+                known[part] = power_uw
+        total_uw += power_uw
+        if share.gpus:
+            total_uw += gpus_uw(node, share.gpus, levels.gpu_uw)
     return total_uw
 
 

@@ -16,15 +16,15 @@ from typing import Any
 
 import numpy as np
 
-from wattfold.contract.ids import NodeId
 from wattfold.coordinator.core.model.job import Share, SizeUnit
 from wattfold.coordinator.core.model.jobs.promise import Promise
 from wattfold.coordinator.core.model.plan import NodeView
 from wattfold.coordinator.core.model.reservation import ENDLESS_NS
-from wattfold.coordinator.policies.backfill.easy_search import Candidate, EasySearch, Shape
+from wattfold.coordinator.policies.backfill.candidates import Candidate, Shape
+from wattfold.coordinator.policies.backfill.easy_search import EasySearch
 from wattfold.coordinator.policies.backfill.promises import Keeper, TimedRequest, expected_end_ns
 from wattfold.coordinator.policies.backfill.timeline import Ints, Need, NodesHold, Timeline
-from wattfold.coordinator.policies.port import Decision, Reason
+from wattfold.coordinator.policies.port import Change, Decision, Reason
 from wattfold.coordinator.policies.resources.estimates import duration_ns
 from wattfold.coordinator.policies.resources.room import Room, takes_whole_nodes
 from wattfold.coordinator.policies.resources.stock import could_hold
@@ -42,8 +42,6 @@ class ConservativeSearch(EasySearch):
         super().__init__(**parts)
         self.promises: dict[int, Promise] = {}
         """Planned starts of the jobs that wait after this round."""
-        self.among: dict[int, tuple[NodeId, ...]] = {}
-        """Nodes of the jobs that start."""
         self._promised, self._most, self._lag_ns = promised, most, lag_ns
         self._there = [without_leaving(node) for node in self._site.nodes]
         self._unlike = list({id(kind): kind for kind in self._kinds}.values())
@@ -55,8 +53,8 @@ class ConservativeSearch(EasySearch):
         """The empty site, where ending jobs have ended, so jobs that need their nodes may wait."""
         return Room(self._there, self._site.most_uw)
 
-    def decide(self) -> Sequence[Decision]:
-        """Return the starting jobs, in order."""
+    def decide(self) -> Decision:
+        """Return the starting jobs, in order, and the running jobs to preempt."""
         queue = [one for one in self._waiting if self._may_start(one)]
         # Jobs of a reservation go first: its nodes are reserved for them.
         queue.sort(key=lambda candidate: not candidate.view.spec.reservation)
@@ -73,7 +71,7 @@ class ConservativeSearch(EasySearch):
             hold = keeper.held.get(one.job)
             if hold is None or hold.start_ns > self._now_ns:
                 self._tell(one, hold)
-        return self._decisions
+        return Decision(self._changes, self.preemptions)
 
     def _kept(
         self, requests: Sequence[TimedRequest[Need]], first: NodesHold | None, gone: Sequence[int]
@@ -186,14 +184,14 @@ class ConservativeSearch(EasySearch):
     def _begin(self, candidate: Candidate, hold: NodesHold) -> None:
         """Start a job on the nodes that are reserved for it from now on."""
         spec, names = candidate.view.spec, list(self._room.specs)
-        among = self.among[candidate.job] = hold.names(names)
+        among = hold.names(names)
         shares = self._room.find_fed(
             spec, candidate.size, candidate.cap_uw, candidate.takes_ns, among
         )
         assert shares is not None, f"job {candidate.view.job_id} does not fit on {among}"
         cap_uw = self._room.held_uw(shares, candidate.cap_uw)
         self._book(candidate.job, candidate.view, shares, candidate.size, cap_uw, self._now_ns)
-        self._decisions.append((candidate.job, candidate.size, candidate.cap_uw))
+        self._changes.append(Change(candidate.job, candidate.size, candidate.cap_uw, among=among))
 
     def _tell(self, candidate: Candidate, hold: NodesHold | None) -> None:
         text = self._kept_from(candidate)

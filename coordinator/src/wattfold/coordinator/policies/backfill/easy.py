@@ -26,20 +26,22 @@ from wattfold.coordinator.policies.backfill.counts import AT_ONCE, EasyQueue, Pa
 from wattfold.coordinator.policies.backfill.easy_search import (
     BEHIND,
     FIRST,
-    STARTS_MAX,
     EasySearch,
     EasySettings,
     SearchCache,
     never,
 )
+from wattfold.coordinator.policies.backfill.expected_starts import STARTS_MAX
 from wattfold.coordinator.policies.backfill.reservations import ConservativeQueue
 from wattfold.coordinator.policies.port import (
+    NOTHING,
+    Change,
     Decision,
     Held,
     JobInformation,
     NamedJobs,
-    NamedScheduler,
     Reason,
+    Scheduler,
     Site,
     SizeRequest,
 )
@@ -51,7 +53,7 @@ NEVER = (0, 0)
 Queue = EasyQueue | ConservativeQueue
 
 
-class EasyScheduler(NamedScheduler):
+class EasyScheduler(Scheduler):
     """Queue order with backfilling.
 
     ``method`` is ``easy``, ``fcfs`` (no backfilling) or ``conservative``. ``cap_uw`` is the cap of
@@ -170,8 +172,8 @@ class EasyScheduler(NamedScheduler):
         else:
             self._run(job, held, now_ns)
 
-    def decide(self, now_ns: int) -> Sequence[Decision]:
-        """Return the jobs that start."""
+    def decide(self, now_ns: int) -> Decision:
+        """Return the jobs that start, and those that are preempted for the head of a queue."""
         queue = self._queue
         if queue is None:
             queue = self._queue = self._counted(now_ns)
@@ -180,10 +182,12 @@ class EasyScheduler(NamedScheduler):
             return self._searched(now_ns)
         started = queue.decide(now_ns)
         if not started:
-            return ()
+            return NOTHING
         self._running.update(started)
         entered, asks, cap_uw = self._entered, self._asks, self._cap_uw
-        return [(job, entered.pop(job)[0], asks[job].cap_uw or cap_uw) for job in started]
+        return Decision(
+            [Change(job, entered.pop(job)[0], asks[job].cap_uw or cap_uw) for job in started]
+        )
 
     def reasons(self, jobs: Iterable[int]) -> Iterable[Reason]:
         """Return the reasons of these jobs and of all jobs whose reason or start has changed."""
@@ -198,16 +202,12 @@ class EasyScheduler(NamedScheduler):
         self._told_all, self._first, self._starts = True, first, starts
         return [self._reason(job, first) for job in named if job in self._entered]
 
-    def preemptions(self) -> Sequence[tuple[int, int]]:
-        """Return the running jobs that are preempted for the head of a preempting queue."""
-        return self._search.preemptions if self._search is not None else ()
-
     def _reason(self, job: int, first: int) -> Reason:
         if not self._entered[job][0]:
             return Reason(job, never(count_text(self._asks[job].least, SizeUnit.NODES)), never=True)
         return Reason(job, FIRST if job == first else BEHIND, start_ns=self._starts.get(job, 0))
 
-    def _searched(self, now_ns: int) -> Sequence[Decision]:
+    def _searched(self, now_ns: int) -> Decision:
         """Decide by examining every node."""
         if self._known.full:
             self._known = self.new_cache()
@@ -223,10 +223,10 @@ class EasyScheduler(NamedScheduler):
             now_ns=now_ns,
             known=self._known,
         )
-        decisions = self._search.decide()
-        self._running.update(job for job, _, _ in decisions)
+        decision = self._search.decide()
+        self._running.update(change.job for change in decision.changes)
         self._told_all = False
-        return decisions
+        return decision
 
     def _round(self, **inputs: Any) -> EasySearch:
         """Return the search of one round, for the inputs of `EasySearch`."""

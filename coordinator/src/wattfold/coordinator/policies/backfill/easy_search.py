@@ -18,8 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from heapq import heapify, heappop, heappush
-from itertools import count, groupby
+from itertools import groupby
 
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import NodeId
@@ -31,29 +30,25 @@ from wattfold.coordinator.core.model.levels import Levels
 from wattfold.coordinator.core.model.plan import JobView, NodeView
 from wattfold.coordinator.core.model.reservation import Windows
 from wattfold.coordinator.core.power.charge import cores_uw
-from wattfold.coordinator.policies.port import Decision, NamedJobs, Reason, Site
+from wattfold.coordinator.policies.backfill.candidates import Candidate, RunningJob, Shape
+from wattfold.coordinator.policies.backfill.expected_starts import Unexplained
+from wattfold.coordinator.policies.port import Change, Decision, NamedJobs, Reason, Site
 from wattfold.coordinator.policies.resources.estimates import duration_ns
 from wattfold.coordinator.policies.resources.requests import yielding
-from wattfold.coordinator.policies.resources.room import Room, largest_size, takes_whole_nodes
-from wattfold.coordinator.policies.resources.stock import could_hold
+from wattfold.coordinator.policies.resources.room import Room, takes_whole_nodes
+from wattfold.coordinator.policies.resources.stock import could_hold, largest_size
 
 _Caps = tuple[int, Levels]
 _Right = tuple[int, str, str, str] | None
 _Counted = tuple[SizeUnit, int, Spread]
 _Filters = tuple[tuple[str, ...], tuple[NodeId, ...]]
 _Asked = tuple[_Counted, bool, int, _Caps, Amounts, _Filters, _Right]
-Shape = int
-"""Number of a job shape: all properties that decide where a job fits. Equal jobs share a shape."""
 FIRST = "first in the queue"
 BEHIND = "behind the first in the queue"
 BLOCKED = "its cores are still held by ending jobs or by processes of another journal"
 
-STARTS_MAX = 16
-"""Maximum number of waiting jobs with an expected start."""
 REMEMBERED = 4096
 """Number of shapes at which the cached data of shapes are dropped."""
-LOOKS_MAX = 64
-"""Maximum number of tries in the search for these starts, beyond the start of the first job."""
 
 
 def never(asked: str) -> str:
@@ -104,44 +99,6 @@ class EasySettings:
     backfill: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _RunningJob:
-    """Resources of a running job, with its expected end and the earliest possible end from now."""
-
-    job: int
-    view: JobView
-    due_ns: int
-    ends_ns: int
-    shares: tuple[Share, ...]
-    power_uw: int
-    alone: bool
-
-
-_Moment = tuple[int, int, _RunningJob | None]
-"""Time of an end, a number that orders equal times, and the job that ends then."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Candidate:
-    """A job of the queue, at the size and level that it will get."""
-
-    job: int
-    view: JobView
-    size: int
-    cap_uw: int
-    takes_ns: int
-    """Assumed run time for the search (`Room.takes_ns`)."""
-    shape: Shape
-
-    def place(self, room: Room) -> tuple[Share, ...] | None:
-        """Return the cores on which it fits, or None."""
-        return room.find_fed(self.view.spec, self.size, self.cap_uw, self.takes_ns)
-
-    def kept(self, room: Room) -> str:
-        """Return which reservation withholds nodes from it; empty if none does."""
-        return room.kept(self.view.spec, self.size, self.cap_uw, self.takes_ns)
-
-
 @dataclass(frozen=True, slots=True)
 class SearchCache:
     """Cached results for jobs and shapes. They are valid while the site is unchanged."""
@@ -176,7 +133,8 @@ class EasySearch:
         known: SearchCache | None = None,
     ) -> None:
         """Start a round. ``known`` comes from earlier rounds on the same site and is extended."""
-        self.reasons: list[Reason] = []
+        self._reasons: list[Reason] = []
+        self._unexplained: list[Unexplained] = []
         self._site, self._settings, self._now_ns = site, settings, now_ns
         self._cap_uw = settings.cap_uw or max(node.spec.kind.most_uw for node in site.nodes)
         self._kinds = [node.spec.kind for node in site.nodes]
@@ -185,8 +143,8 @@ class EasySearch:
         self._preempted = {queue.name: queue.preempts for queue in site.queues}
         self._windows = Windows(site.reservations)
         self._room = Room(site.nodes, site.spendable_uw, self._windows, now_ns)
-        self._running: list[_RunningJob] = []
-        self._decisions: list[Decision] = []
+        self._running: list[RunningJob] = []
+        self._changes: list[Change] = []
         self._known = known if known is not None else SearchCache()
         self._nowhere: set[Shape] = set()
         for job in running:
@@ -209,8 +167,21 @@ class EasySearch:
         """
         return Room(self._site.nodes, self._site.most_uw)
 
-    def decide(self) -> Sequence[Decision]:
-        """Return the starting jobs, in order."""
+    @property
+    def reasons(self) -> list[Reason]:
+        """Reasons of the waiting jobs. Expected starts are computed at the first access."""
+        over_ns = [one.end_ns for one in self._windows.reservations if one.end_ns > self._now_ns]
+        for one in self._unexplained:
+            starts = one.starts(over_ns, self._duration_ns)
+            self._reasons += [
+                Reason(waits.job, waits.kept(one.room) or BEHIND, start_ns=starts.get(waits.job, 0))
+                for waits in one.left
+            ]
+        self._unexplained.clear()
+        return self._reasons
+
+    def decide(self) -> Decision:
+        """Return the starting jobs, in order, and the running jobs to preempt."""
         queues: dict[str, list[Candidate]] = {}
         for one in self._waiting:
             if self._may_start(one):
@@ -221,8 +192,8 @@ class EasySearch:
             while queue and self._start(queue[0]):
                 queue.pop(0)
             if queue:
-                self._reserve_and_backfill(queue[0], queue[1:])
-        return self._decisions
+                self._reserve_and_backfill(queue[0], queue[1:], last=not name)
+        return Decision(self._changes, self.preemptions)
 
     def _candidate(self, job: int, view: JobView) -> Candidate:
         """Return the candidate of a job: the last round's candidate if the job is unchanged."""
@@ -281,7 +252,7 @@ class EasySearch:
             self._wait(candidate, BLOCKED)
         else:
             reason = never(size_text(spec, spec.size_min))
-            self.reasons.append(Reason(candidate.job, reason, never=True))
+            self._reasons.append(Reason(candidate.job, reason, never=True))
         return False
 
     def _may_start_inside(self, candidate: Candidate) -> bool:
@@ -290,7 +261,7 @@ class EasySearch:
         if own is None or candidate.size == 0:
             told = self._windows.why(candidate.view.spec, (), self._now_ns, self._now_ns)
             asked = size_text(candidate.view.spec, candidate.view.spec.size_min)
-            self.reasons.append(Reason(candidate.job, told or never(asked), never=True))
+            self._reasons.append(Reason(candidate.job, told or never(asked), never=True))
             return False
         if told := self._windows.why(
             candidate.view.spec, (), self._now_ns, self._now_ns + candidate.takes_ns
@@ -319,7 +290,7 @@ class EasySearch:
         self._room.take(shares, power_uw, alone)
         due_ns = began_ns + self._duration_ns(view, shares, size, cap_uw)
         self._running.append(
-            _RunningJob(
+            RunningJob(
                 job=job,
                 view=view,
                 due_ns=due_ns,
@@ -340,10 +311,12 @@ class EasySearch:
             return False
         cap_uw = self._room.held_uw(shares, candidate.cap_uw)
         self._book(candidate.job, candidate.view, shares, candidate.size, cap_uw, self._now_ns)
-        self._decisions.append((candidate.job, candidate.size, candidate.cap_uw))
+        self._changes.append(Change(candidate.job, candidate.size, candidate.cap_uw))
         return True
 
-    def _reserve_and_backfill(self, head: Candidate, later: Sequence[Candidate]) -> None:
+    def _reserve_and_backfill(
+        self, head: Candidate, later: Sequence[Candidate], *, last: bool
+    ) -> None:
         cleared = self._cleared(head)
         shadow_ns, future = (self._now_ns, cleared) if cleared else self._shadow(head)
         if cleared is None:
@@ -353,9 +326,13 @@ class EasySearch:
             for one in later
             if not (self._settings.backfill and self._backfill(one, head, shadow_ns, future))
         ]
-        starts = {} if cleared else self._starts(head, shadow_ns, left)
-        for one in left:
-            self._wait(one, one.kept(self._room) or BEHIND, starts.get(one.job, 0))
+        # The room stays as it is after the last queue.
+        room, running = self._room, self._running
+        if not last:
+            room, running = room.copy(), list(running)
+        self._unexplained.append(
+            Unexplained(head, 0 if cleared else shadow_ns, left, room, running)
+        )
 
     def _cleared(self, head: Candidate) -> Room | None:
         """Return the free resources after all jobs preempted for the head have ended.
@@ -364,7 +341,7 @@ class EasySearch:
         preempted jobs are still ending, no further jobs are preempted.
         """
         if head.view.job_id in self._site.clearing:
-            victims: list[_RunningJob] = []
+            victims: list[RunningJob] = []
             room = self._unblocked()
             told = "starts when the jobs preempted for it have ended"
         else:
@@ -382,7 +359,7 @@ class EasySearch:
         self._wait(head, told)
         return room
 
-    def _victims(self, head: Candidate) -> list[_RunningJob]:
+    def _victims(self, head: Candidate) -> list[RunningJob]:
         """Return the youngest running jobs whose preemption would let the head start now."""
         queues = self._preempted.get(head.view.spec.queue, ())
         doomed = {job for job, _ in self.preemptions}
@@ -393,7 +370,7 @@ class EasySearch:
             if entry.job not in doomed
         ]
         able.sort(key=lambda e: (e.view.started_ns < 0, e.view.started_ns, e.job), reverse=True)
-        room, chosen = self._room.copy(), list[_RunningJob]()
+        room, chosen = self._room.copy(), list[RunningJob]()
         for entry in able:
             room.give_back(entry.shares, entry.power_uw, entry.alone)
             chosen.append(entry)
@@ -435,43 +412,6 @@ class EasySearch:
         future.at_ns = self._now_ns
         return 0, future
 
-    def _starts(self, head: Candidate, shadow_ns: int, left: Sequence[Candidate]) -> dict[int, int]:
-        """Return the expected starts behind the head by the estimates, if the search is cheap.
-
-        No job starts before the jobs ahead of it, so backfilling may start a job earlier.
-        """
-        found: dict[int, int] = {}
-        if not shadow_ns or not left:
-            return found
-        future, numbers, looks = self._room.copy(), count(), 0
-        ends = [(entry.ends_ns, next(numbers), entry) for entry in self._running]
-        overs = [one.end_ns for one in self._windows.reservations if one.end_ns > self._now_ns]
-        moments: list[_Moment] = [*ends, *((time_ns, next(numbers), None) for time_ns in overs)]
-        heapify(moments)
-        _pass(moments, shadow_ns, future)
-        for one in (head, *left[: STARTS_MAX - 1]):
-            while (shares := one.place(future)) is None:
-                looks += 1
-                if looks > LOOKS_MAX or not moments:
-                    return found
-                _pass(moments, moments[0][0], future)
-            found[one.job] = future.at_ns
-            takes_ns = self._duration_ns(one.view, shares, one.size, one.cap_uw)
-            power_uw = future.power_of(shares, one.cap_uw, one.view.spec.levels)
-            alone = takes_whole_nodes(one.view.spec)
-            future.take(shares, power_uw, alone)
-            begun = _RunningJob(
-                job=one.job,
-                view=one.view,
-                due_ns=future.at_ns + takes_ns,
-                ends_ns=future.at_ns + takes_ns,
-                shares=shares,
-                power_uw=power_uw,
-                alone=alone,
-            )
-            heappush(moments, (begun.ends_ns, next(numbers), begun))
-        return found
-
     def _backfill(
         self, candidate: Candidate, head: Candidate, shadow_ns: int, future: Room
     ) -> bool:
@@ -493,13 +433,4 @@ class EasySearch:
         return self._start(candidate)
 
     def _wait(self, candidate: Candidate, reason: str, start_ns: int = 0) -> None:
-        self.reasons.append(Reason(candidate.job, reason, start_ns=start_ns))
-
-
-def _pass(moments: list[_Moment], time_ns: int, future: Room) -> None:
-    """Advance the free resources to a time, releasing jobs that have ended by then."""
-    while moments and moments[0][0] <= time_ns:
-        entry = heappop(moments)[2]
-        if entry is not None:
-            future.give_back(entry.shares, entry.power_uw, entry.alone)
-    future.at_ns = max(future.at_ns, time_ns)
+        self._reasons.append(Reason(candidate.job, reason, start_ns=start_ns))

@@ -1,4 +1,4 @@
-"""Parts of nodes: input and decisions of schedulers for shared nodes, as numbers only.
+"""Jobs and nodes as numbers: input of schedulers for pools of shared nodes.
 
 Nodes are numbered from 0 and cores are counted. There is no object per core, because a pool of
 thousands of nodes decides after every event. A driver of real nodes chooses the cores of each node.
@@ -11,25 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from wattfold.coordinator.core.model.node import NodeKind
-from wattfold.coordinator.policies.port import Decision, JobInformation, Scheduler
-
-
-class Parts(NamedTuple):
-    """A decision: a job starts or continues with the given numbers of cores on these nodes.
-
-    Each node occurs once. For a running job, unnamed nodes stay as they are, and a node with 0
-    cores is released. A decision may use cores that other decisions of the same instant release:
-    the driver checks the result at the end of the instant.
-    """
-
-    job: int
-    nodes: Sequence[int]
-    cores: int | Sequence[int]
-    """Cores on each of the nodes, or one number for all nodes."""
-    cap_uw: int
-    """Level: package cap of a whole node, in microwatts."""
-    gpu_uw: int = 0
-    """Limit of each of its GPUs, in microwatts; 0 = the maximum."""
+from wattfold.coordinator.policies.port import JobInformation
 
 
 class UnitRequest(NamedTuple):
@@ -75,20 +57,3 @@ class NodeJobInformation(JobInformation, Protocol):
 
     def empty(self, count: int, kind: int | None = None) -> list[int]:
         """Return the first ``count`` nodes without a job, or fewer if there are not enough."""
-
-
-class NodeScheduler(Scheduler, Protocol):
-    """A scheduler whose driver knows every node and supports decisions about parts of nodes.
-
-    A decision may also be a `Decision` if all nodes are identical; then it takes whole nodes.
-    """
-
-    def attach(self, jobs: NodeJobInformation) -> None:  # type: ignore[override]
-        """Receive the jobs. Called once before all other methods."""
-
-    def decide(self, now_ns: int) -> Sequence[Decision | Parts]:  # type: ignore[override]
-        """Return starts, and running jobs that continue with other resources."""
-
-
-AnyScheduler = Scheduler | NodeScheduler
-"""Scheduler of either kind. Machines with counted nodes do not support a `NodeScheduler`."""

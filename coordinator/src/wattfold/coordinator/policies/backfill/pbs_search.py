@@ -11,13 +11,14 @@ not tried again.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
 from wattfold.coordinator.core.model.reservation import ENDLESS_NS
+from wattfold.coordinator.policies.backfill.candidates import Candidate, Shape
 from wattfold.coordinator.policies.backfill.conservative_search import ConservativeSearch
-from wattfold.coordinator.policies.backfill.easy_search import Candidate, SearchCache, Shape
+from wattfold.coordinator.policies.backfill.easy_search import SearchCache
 from wattfold.coordinator.policies.backfill.promises import TimedRequest
 from wattfold.coordinator.policies.backfill.timeline import Need, NodesHold, Timeline
 from wattfold.coordinator.policies.port import Decision
@@ -56,7 +57,7 @@ class PbsSearch(ConservativeSearch):
         self._soonest_ns: dict[Shape, int] = {}
         """Earliest time at which each shape fits, if only for a moment."""
 
-    def decide(self) -> Sequence[Decision]:
+    def decide(self) -> Decision:
         """Return the starting jobs, in order."""
         queue = [one for one in self._waiting if self._may_start(one)]
         # Jobs of a reservation go first: its nodes are reserved for them.
@@ -72,7 +73,7 @@ class PbsSearch(ConservativeSearch):
                 break
             self._look_at(one, request, timeline)
         self._say(self._blocked, KEPT)
-        return self._decisions
+        return Decision(self._changes, self.preemptions)
 
     def _request(self, candidate: Candidate) -> TimedRequest[Need]:
         """Return the request of a job; the request of the last round if the job is unchanged."""

@@ -21,7 +21,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import cast
 
-from wattfold.coordinator.core.model.job import Assignment
 from wattfold.coordinator.core.model.plan import Plan, Policy, Snapshot
 from wattfold.coordinator.policies.backfill.easy_search import EasySettings
 from wattfold.coordinator.policies.constraint.problem import ProblemNodes, Rules
@@ -33,21 +32,19 @@ from wattfold.coordinator.policies.constraint.search import (
 from wattfold.coordinator.policies.driver.rounds import planned
 from wattfold.coordinator.policies.fifo.pbs import Pbs
 from wattfold.coordinator.policies.port import (
-    AssigningScheduler,
     Decision,
     JobInformation,
     NamedJobs,
-    NamedScheduler,
     Reason,
     Scheduled,
+    Scheduler,
     Site,
-    SolverResult,
 )
 from wattfold.coordinator.solvers.lists.planner import PlannerEffort
 from wattfold.coordinator.solvers.lists.problem import ObjectiveWeights
 
 
-class ConstraintScheduler(AssigningScheduler):
+class ConstraintScheduler(Scheduler):
     """A scheduler of this policy."""
 
     each_event = False
@@ -74,8 +71,6 @@ class ConstraintScheduler(AssigningScheduler):
         self._waiting: dict[int, tuple[float, int, int]] = {}
         """Waiting jobs and their sort keys in the queue."""
         self._running: dict[int, None] = {}
-        self._given: dict[int, Assignment] = {}
-        self._found = SolverResult()
         self._order: Sequence[int] = ()
         """Jobs in the order of the last plan if a search found it. It is kept between rounds."""
         self._reasons: dict[int, Reason] = {}
@@ -85,11 +80,6 @@ class ConstraintScheduler(AssigningScheduler):
     def name(self) -> str:
         """Name of the variant."""
         return self._name
-
-    @property
-    def found(self) -> SolverResult:
-        """How the last decision was computed."""
-        return self._found
 
     def attach(self, jobs: JobInformation) -> None:
         """Receive the jobs. Called once before all other methods."""
@@ -124,7 +114,7 @@ class ConstraintScheduler(AssigningScheduler):
         self._waiting.pop(job, None)
         self._running[job] = None
 
-    def decide(self, now_ns: int) -> Sequence[Decision]:
+    def decide(self, now_ns: int) -> Decision:
         """Return the jobs that start."""
         assert self._problem_nodes is not None, "site() comes before the first decision"
         if self._known.full:
@@ -143,17 +133,13 @@ class ConstraintScheduler(AssigningScheduler):
             settings=EasySettings(size=self._size, cap_uw=None, backfill=True),
             now_ns=now_ns,
         )
-        decisions = search.decide()
-        self._given, self._found, self._order = search.given, search.found, search.order
+        decision = search.decide()
+        self._order = search.order
         self._reasons = {one.job: one for one in search.reasons}
-        for job, *_ in decisions:
-            del self._waiting[job]
-            self._running[job] = None
-        return decisions
-
-    def assignment(self, job: int) -> Assignment:
-        """Return the assignment of a job of the last decision."""
-        return self._given[job]
+        for change in decision.changes:
+            del self._waiting[change.job]
+            self._running[change.job] = None
+        return decision
 
     def reasons(self, jobs: Iterable[int]) -> Iterable[Reason]:
         """Return the reasons of these jobs and of all jobs whose reason or start has changed."""
@@ -193,7 +179,7 @@ class Constraint(Scheduled):
             else Pbs(order="walltime", size=self.size, patience=self.patience)
         )
 
-    def scheduler(self) -> NamedScheduler:
+    def scheduler(self) -> Scheduler:
         """Return a scheduler with these settings."""
         return ConstraintScheduler(
             name=self.name,

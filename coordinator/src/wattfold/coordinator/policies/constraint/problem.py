@@ -23,7 +23,7 @@ from wattfold.coordinator.core.model.node import NodeKind, NodeSpec
 from wattfold.coordinator.core.model.plan import JobView, NodeView
 from wattfold.coordinator.core.model.reservation import Windows
 from wattfold.coordinator.core.power.charge import cores_uw, drawing_uw, held_uw
-from wattfold.coordinator.policies.backfill.easy_search import Candidate
+from wattfold.coordinator.policies.backfill.candidates import Candidate
 from wattfold.coordinator.policies.resources.estimates import asked_ns, duration_ns, run_time_s
 from wattfold.coordinator.policies.resources.room import takes_whole_nodes
 from wattfold.coordinator.policies.resources.serial_part import useful_uw

@@ -14,8 +14,9 @@ from typing import Any
 from wattfold.contract.ids import NodeId
 from wattfold.coordinator.core.model.job import Assignment, SizeUnit
 from wattfold.coordinator.core.model.plan import JobView
+from wattfold.coordinator.policies.backfill.candidates import Candidate
 from wattfold.coordinator.policies.backfill.conservative_search import without_leaving
-from wattfold.coordinator.policies.backfill.easy_search import Candidate, EasySearch, SearchCache
+from wattfold.coordinator.policies.backfill.easy_search import EasySearch, SearchCache
 from wattfold.coordinator.policies.backfill.promises import LAG_NS, expected_end_ns
 from wattfold.coordinator.policies.constraint.problem import (
     Builder,
@@ -25,7 +26,7 @@ from wattfold.coordinator.policies.constraint.problem import (
     Rules,
     full_level_uw,
 )
-from wattfold.coordinator.policies.port import Decision, Reason, SolverResult
+from wattfold.coordinator.policies.port import NOTHING, Change, Decision, Reason, SolverResult
 from wattfold.coordinator.policies.resources.room import Room, takes_whole_nodes
 from wattfold.coordinator.solvers.lists.planner import SEARCHED, PlannerEffort, planned
 from wattfold.coordinator.solvers.lists.problem import (
@@ -81,20 +82,17 @@ class ConstraintSearch(EasySearch):
         self.order: list[int] = []
         """Value of ``last`` for the next round; empty without a search."""
         self._reserved: dict[Any, str] = {}
-        self.given: dict[int, Assignment] = {}
-        """Assignments of the jobs that start."""
-        self.found = SolverResult()
 
     @cached_property
     def _empty(self) -> Room:
         """The empty site, where ending jobs have ended, so jobs that need their nodes may wait."""
         return Room(self._problem_nodes.views, self._site.most_uw)
 
-    def decide(self) -> Sequence[Decision]:
+    def decide(self) -> Decision:
         """Return the starting jobs, in queue order."""
         queue = [one for one in self._waiting if self._may_start(one)]
         if not queue:
-            return self._decisions
+            return NOTHING
         limited = self._short or any(one.view.spec.levels for one in queue)
         builder = self._builder(counted=self._counted(queue), limited=limited)
         self._problem_nodes = builder.ground
@@ -114,13 +112,13 @@ class ConstraintSearch(EasySearch):
         plan = planned(problem, self._effort, last)
         if plan.maker in SEARCHED:
             self.order = [queue[index].job for index in plan.order]
-        self.found = SolverResult(solver=plan.maker, outcome="feasible", objective=plan.objective)
+        found = SolverResult(solver=plan.maker, outcome="feasible", objective=plan.objective)
         for index, one in enumerate(queue):
             if plan.starts_ns[index] == self._now_ns:
                 self._begin(one, entries[index], plan.options[index], plan.nodes[index])
             else:
                 self._tell(one, plan.starts_ns[index])
-        return self._decisions
+        return Decision(self._changes, found=found)
 
     def _level_uw(self, view: JobView) -> int:
         """Return the level of a job; if power is short, the lowest level at full speed."""
@@ -183,7 +181,7 @@ class ConstraintSearch(EasySearch):
         lasts_ns = entry.job.options[option].duration_ns
         if level_uw == candidate.cap_uw:
             lasts_ns = self._duration_ns(view, shares, candidate.size, candidate.cap_uw)
-        self.given[candidate.job] = Assignment(
+        given = Assignment(
             job_id=view.job_id,
             size=candidate.size,
             cap_uw=cap_uw,
@@ -191,7 +189,7 @@ class ConstraintSearch(EasySearch):
             expected_total_s=lasts_ns / 1e9,
             levels=view.spec.levels,
         )
-        self._decisions.append((candidate.job, candidate.size, cap_uw))
+        self._changes.append(Change.assigned(candidate.job, given))
 
     def _named(self, candidate: Candidate, nodes: Sequence[int], packed: int) -> tuple[NodeId, ...]:
         """Return the names of the nodes of a job; for a job of units, one name per unit."""

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from wattfold.coordinator.core.power.charge import held_uw, node_uw
 from wattfold.coordinator.policies.driver.impatience import Impatient
-from wattfold.coordinator.policies.port import Decision, JobInformation, Site
+from wattfold.coordinator.policies.port import Change, JobInformation, Site
 
 
 def is_counted(site: Site) -> bool:
@@ -67,46 +67,47 @@ class HeldCounts:
 
     def decided(
         self,
-        decisions: Sequence[Decision],
+        changes: Sequence[Change],
         running: Sequence[int],
         jobs: JobInformation,
         site: Site,
         now_ns: int,
-    ) -> tuple[list[Decision], list[int]]:
-        """Return the remaining decisions, and the jobs whose start or growth was withdrawn.
+    ) -> tuple[list[Change], list[int]]:
+        """Return the remaining changes, and the jobs whose start or growth was withdrawn.
 
-        ``running`` are the jobs that run before the decisions.
+        ``running`` are the jobs that run before the changes.
         """
         self._waiting.difference_update(running)
         impatient = self._impatient.first(self._waiting.__contains__, now_ns)
-        starts = {job for job, *_ in decisions}
+        starts = {change.job for change in changes}
         head = next(iter(impatient), None)
         if head is None or head in starts or site.kind is None:
-            return list(decisions), []
+            return list(changes), []
         place = _FreeResourcesOverTime(jobs, site, now_ns, running)
         ask = jobs.ask(head)
         cap_uw = ask.cap_uw or max(site.kind.floor_uw, site.kind.least_uw)
         wanted = _Hold(ask.least, place.uw(ask.least, cap_uw))
         if wanted.nodes > site.count or wanted.power_uw > site.most_uw:
-            return list(decisions), []
+            return list(changes), []
         free, shadow_ns = place.free(), now_ns
         begins = _fits(wanted, free)
         if not begins:
             free, shadow_ns = place.shadow(wanted)
         if not _fits(wanted, free):
-            return list(decisions), []
+            return list(changes), []
         free = _less(free, wanted)
-        kept: list[Decision] = []
+        kept: list[Change] = []
         withdrawn: list[int] = []
         if begins:
-            kept.append((head, ask.least, cap_uw))
+            kept.append(Change(head, ask.least, cap_uw))
             self.begun.append(head)
-        for job, size, cap in sorted(decisions, key=place.turn):
+        for change in sorted(changes, key=place.turn):
+            job, size, cap = change[:3]
             more = place.more(job, size, cap)
             if not begins and place.ends_ns(job, size, cap) <= shadow_ns:
-                kept.append((job, size, cap))
+                kept.append(change)
             elif _fits(more, _Hold(max(free.nodes, 0), max(free.power_uw, 0))):
-                kept.append((job, size, cap))
+                kept.append(change)
                 free = _less(free, more)
             else:
                 withdrawn.append(job)
@@ -153,16 +154,15 @@ class _FreeResourcesOverTime:
         return self._now_ns + max(round(left * self._jobs.estimate_ns(job, size, cap_uw)), 1)
 
     def more(self, job: int, size: int, cap_uw: int) -> _Hold:
-        """Return the additional resources of a decision for a job."""
+        """Return the additional resources of a change of a job."""
         had = self._has.get(job)
         before = _Hold(had.size, self.uw(had.size, had.cap_uw)) if had else _Hold(0, 0)
         return _less(_Hold(size, self.uw(size, cap_uw)), before)
 
-    def turn(self, decision: Decision) -> tuple[bool, bool]:
+    def turn(self, change: Change) -> tuple[bool, bool]:
         """Sort key: running jobs first, and among them shrinking before growing jobs."""
-        job, size, _ = decision
-        had = self._has.get(job)
-        return had is None, had is not None and size > had.size
+        had = self._has.get(change.job)
+        return had is None, had is not None and change.size > had.size
 
 
 def _fits(wanted: _Hold, free: _Hold) -> bool:

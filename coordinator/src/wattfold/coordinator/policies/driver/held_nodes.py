@@ -19,7 +19,8 @@ from dataclasses import dataclass, field, replace
 from wattfold.contract.cpuset import CpuSet
 from wattfold.coordinator.core.model.job import Assignment, Share
 from wattfold.coordinator.core.model.plan import JobView
-from wattfold.coordinator.policies.backfill.easy_search import Candidate, EasySearch, EasySettings
+from wattfold.coordinator.policies.backfill.candidates import Candidate
+from wattfold.coordinator.policies.backfill.easy_search import EasySearch, EasySettings
 from wattfold.coordinator.policies.port import NamedJobs, Site
 from wattfold.coordinator.policies.resources.estimates import duration_ns
 from wattfold.coordinator.policies.resources.room import Room, takes_whole_nodes

@@ -26,24 +26,22 @@ from wattfold.coordinator.policies.resources.room import Room, resize_in_place, 
 class Wanted:
     """A decision about a job, on nodes of ``among``.
 
-    ``node_requirements`` None: the size fits as decided.
+    ``requirements`` None: the size fits as decided.
     """
 
     view: JobView
     size: int
     cap_uw: int
-    node_requirements: NodeRequirements | None = None
+    requirements: NodeRequirements | None = None
     among: Sequence[NodeId] = ()
     """Permitted nodes; empty = any."""
 
     @property
     def levels(self) -> Levels:
         """DRAM and GPU levels: as requested by the job, or else as decided."""
-        if self.node_requirements is None:
+        if self.requirements is None:
             return PLAIN.under(self.view.spec.levels)
-        decided = Levels(
-            dram_uw=self.node_requirements.dram_uw, gpu_uw=self.node_requirements.gpu_uw
-        )
+        decided = Levels(dram_uw=self.requirements.dram_uw, gpu_uw=self.requirements.gpu_uw)
         return decided.under(self.view.spec.levels)
 
 
@@ -89,7 +87,7 @@ def _on_other_nodes(relocated: Sequence[Wanted], room: Room) -> dict[str, tuple[
         room.give_back(held, 0, alone=True)
         least = min(one.size, len(held))
         sizes = range(one.size, least - 1, -1)
-        kinds = one.node_requirements.kinds if one.node_requirements else ()
+        kinds = one.requirements.kinds if one.requirements else ()
         like = room.of_kind(kinds[0]) if kinds else None
         tries = (places(one.view, size, one.cap_uw, room, like) for size in sizes)
         own = found[one.view.job_id] = next((shares for shares in tries if shares), held)
@@ -124,13 +122,13 @@ def placed(starts: Iterable[Wanted], room: Room) -> tuple[list[Assignment], list
 
 
 def _turn(wanted: Wanted) -> tuple[bool, int]:
-    if wanted.node_requirements is None:
+    if wanted.requirements is None:
         return False, 0
     return not takes_whole_nodes(wanted.view.spec), -wanted.size
 
 
 def _placed(wanted: Wanted, room: Room, finds: Finds) -> Assignment | None:
-    sizes = wanted.node_requirements.sizes if wanted.node_requirements else (wanted.size,)
+    sizes = wanted.requirements.sizes if wanted.requirements else (wanted.size,)
     for size in reversed(sizes[: bisect_right(sizes, wanted.size)]):
         shares = finds(wanted, size, room)
         if shares is None:
@@ -144,7 +142,7 @@ def _placed(wanted: Wanted, room: Room, finds: Finds) -> Assignment | None:
 
 def _of_its_kind(wanted: Wanted, size: int, room: Room) -> tuple[Share, ...] | None:
     """Return nodes of the selected kind, or the selected number of nodes of each kind."""
-    spec, requirements = wanted.view.spec, wanted.node_requirements
+    spec, requirements = wanted.view.spec, wanted.requirements
     if requirements is None or not requirements.kinds:
         return _anywhere(wanted, size, room)
     takes_ns = room.takes_ns_at_most(wanted.view)
@@ -163,13 +161,13 @@ def _of_its_kind(wanted: Wanted, size: int, room: Room) -> tuple[Share, ...] | N
 def _anywhere(wanted: Wanted, size: int, room: Room) -> tuple[Share, ...] | None:
     """Return any nodes within the power at the level."""
     view, cap_uw = wanted.view, wanted.cap_uw
-    exactly = wanted.node_requirements is None
+    exactly = wanted.requirements is None
     takes_ns = room.takes_ns(view, size, cap_uw) if exactly else room.takes_ns_at_most(view)
     return room.find_fed(view.spec, size, cap_uw, takes_ns, wanted.among)
 
 
 def _assigned(wanted: Wanted, size: int, shares: tuple[Share, ...], room: Room) -> Assignment:
-    cap_uw, requirements = wanted.cap_uw, wanted.node_requirements
+    cap_uw, requirements = wanted.cap_uw, wanted.requirements
     kinds = room.kinds_under(shares)
     if requirements is None:
         cap_uw = room.held_uw(shares, cap_uw)

@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections import ChainMap
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import cast
 
 from wattfold.contract.ids import JobId, NodeId
 from wattfold.contract.units import NS_PER_S
@@ -42,20 +43,16 @@ from wattfold.coordinator.policies.driver.held_nodes import (
 from wattfold.coordinator.policies.driver.impatience import Impatient
 from wattfold.coordinator.policies.driver.node_assignment import Wanted, placed, resized
 from wattfold.coordinator.policies.port import (
+    DEADLINE_S,
     FOR_NOBODY,
-    AssigningScheduler,
-    ChoosingScheduler,
-    Decision,
+    Change,
     Held,
     NamedJobs,
-    NamedScheduler,
-    PatientScheduler,
     Reason,
-    ReportingScheduler,
     Scheduled,
+    Scheduler,
     Site,
     SizeRequest,
-    SolverResult,
 )
 from wattfold.coordinator.policies.resources.estimates import (
     bounded,
@@ -66,21 +63,13 @@ from wattfold.coordinator.policies.resources.estimates import (
 from wattfold.coordinator.policies.resources.requests import startable, with_missing
 from wattfold.coordinator.policies.resources.room import Room, nothing_in_reach, takes_whole_nodes
 
-DEADLINE_S = 20.0
-"""Default time of a round."""
-
 
 class Rounds(NamedJobs):
     """A scheduler and the state reported to it. Jobs are numbered in order of appearance."""
 
-    def __init__(self, scheduler: NamedScheduler) -> None:
+    def __init__(self, scheduler: Scheduler) -> None:
         self._scheduler = scheduler
-        # Checked once, because a protocol check takes longer than some decisions.
-        self._chooser = scheduler if isinstance(scheduler, ChoosingScheduler) else None
-        self._finder = scheduler if isinstance(scheduler, ReportingScheduler) else None
-        self._assigner = scheduler if isinstance(scheduler, AssigningScheduler) else None
-        patience = scheduler.patience if isinstance(scheduler, PatientScheduler) else 0.0
-        self._impatient = Impatient(patience) if patience else None
+        self._impatient = Impatient(scheduler.patience) if scheduler.patience else None
         self._numbers: dict[JobId, int] = {}
         self._next = 0
         self._views: dict[int, JobView] = {}
@@ -93,7 +82,7 @@ class Rounds(NamedJobs):
         self._names: frozenset[NodeId] = frozenset()
         self._cores: dict[NodeId, int] = {}
         self._named: dict[int, None] = {}
-        """Jobs named in this round."""
+        """Jobs named since reasons were last read."""
         self._room: Room | None = None
         scheduler.attach(self)
 
@@ -123,7 +112,6 @@ class Rounds(NamedJobs):
         if site != before or site.kind is None or (site.nodes, site.away) != seen_before:
             self._scheduler.site(site)
         self._site = site
-        self._named.clear()
         for job_id in gone:
             self._drop(job_id, world.now_ns)
         for view in changed:
@@ -132,31 +120,26 @@ class Rounds(NamedJobs):
             self._changed(job, view, world.now_ns, decided=True)
         self._given.clear()
 
-    def plan(self, now_ns: int, deadline_s: float = DEADLINE_S) -> Plan:
+    def plan(self, now_ns: int, deadline_s: float = DEADLINE_S, *, explains: bool = True) -> Plan:
         """Let the scheduler decide within about ``deadline_s``, and place its decisions.
 
-        The plan names all running and starting jobs, and the waiting jobs whose reason may have
-        changed.
+        The plan names all running and starting jobs. With ``explains`` it also names the waiting
+        jobs whose reason may have changed since a plan explained them; planned starts that must be
+        kept are always explained.
         """
         world, scheduler = self._world, self._scheduler
         assert world is not None
         if not world.nodes:
             return nothing_in_reach(replace(world, jobs=tuple(self._views.values())))
-        if self._chooser is not None:
-            self._chooser.deadline_s = deadline_s
-        decisions = scheduler.decide(now_ns)
-        assignments, homeless = self._placed(decisions)
+        scheduler.deadline_s = deadline_s
+        decision = scheduler.decide(now_ns)
+        assignments, homeless = self._placed(cast("Sequence[Change]", decision.changes))
         revisit_ns = scheduler.revisit_ns
         if self._impatient is not None:
             assignments, withdrawn = self._held_back(assignments, now_ns)
             homeless |= withdrawn
             revisit_ns = earliest_ns(revisit_ns, self._impatient.next_ns(now_ns))
-        named = {one.job: one for one in scheduler.reasons(self._named)} | homeless
-        named = {job: one for job, one in named.items() if self._views[job].current is None}
-        for one in named.values():
-            view = self._views[one.job]
-            if view.promise != one.promise:
-                self._views[one.job] = replace(view, promise=one.promise)
+        named = self._explained(homeless) if explains or scheduler.promises else {}
         waiting = tuple(
             Waiting(
                 job_id=self._views[one.job].job_id,
@@ -167,7 +150,7 @@ class Rounds(NamedJobs):
             )
             for one in named.values()
         )
-        found = self._finder.found if self._finder is not None else SolverResult()
+        found = decision.found
         plan = Plan(
             assignments=tuple(assignments),
             waiting=waiting,
@@ -176,11 +159,22 @@ class Rounds(NamedJobs):
             bound=found.bound,
             solver=found.solver,
             outcome=found.outcome,
-            preemptions=tuple(self._preempted(*pair) for pair in scheduler.preemptions()),
+            preemptions=tuple(self._preempted(*pair) for pair in decision.preemptions),
         )
         chosen = {self._views[one.job].job_id for one in named.values() if one.chosen}
         views = tuple(self._views[job] for job in named)
         return with_missing(plan, replace(world, jobs=views), chosen)
+
+    def _explained(self, homeless: dict[int, Reason]) -> dict[int, Reason]:
+        """Return the reasons of waiting jobs; ``homeless`` are those of the driver."""
+        named = {one.job: one for one in self._scheduler.reasons(self._named)} | homeless
+        self._named.clear()
+        named = {job: one for job, one in named.items() if self._views[job].current is None}
+        for one in named.values():
+            view = self._views[one.job]
+            if view.promise != one.promise:
+                self._views[one.job] = replace(view, promise=one.promise)
+        return named
 
     # Queries of the scheduler.
 
@@ -333,9 +327,8 @@ class Rounds(NamedJobs):
         job = self._numbers.pop(job_id, None)
         if job is not None:
             self._scheduler.end(job, now_ns)
-            self._running.pop(job, None)
-            self._given.pop(job, None)
-            del self._views[job]
+            for part in (self._running, self._given, self._named, self._views):
+                part.pop(job, None)
 
     def _preempted(self, job: int, for_job: int) -> Preemption:
         if for_job == FOR_NOBODY:
@@ -345,15 +338,16 @@ class Rounds(NamedJobs):
         reason = f"preempted for job {waits}"
         return Preemption(job_id=self._views[job].job_id, for_job=waits, reason=reason)
 
-    def _placed(self, decisions: Sequence[Decision]) -> tuple[list[Assignment], dict[int, Reason]]:
+    def _placed(self, changes: Sequence[Change]) -> tuple[list[Assignment], dict[int, Reason]]:
         """Return all running and starting jobs, and why selected jobs do not start."""
-        if self._assigner is not None:
-            return self._assigned(self._assigner, decisions), {}
-        decided = {decision[0]: self._wanted(*decision) for decision in decisions}
-        kept = [self._views[job] for job in sorted(self._running) if job not in decided]
+        changed = {change.job for change in changes}
+        kept = [self._views[job] for job in sorted(self._running) if job not in changed]
         assignments = [view.current for view in kept if view.current is not None]
-        if not decided:
+        if not changes:
             return assignments, {}
+        if changes[0].assignment is not None:
+            return assignments + self._assigned(changes), {}
+        decided = {change.job: self._wanted(change) for change in changes}
         room, self._room = self.room(), None
         for view in kept:
             if view.movable:
@@ -367,22 +361,22 @@ class Rounds(NamedJobs):
             self._begun(self._numbers[given.job_id], given)
         reasons = {}
         for one in homeless:
-            assert self._chooser is not None, "other schedulers start what fits"
+            assert one.requirements is not None, "other schedulers start what fits"
             job = self._numbers[one.view.job_id]
             self._given[job] = one.view
             reasons[job] = Reason(job, _homeless(one.view.spec))
         return assignments + started, reasons
 
-    def _assigned(
-        self, scheduler: AssigningScheduler, decisions: Sequence[Decision]
-    ) -> list[Assignment]:
-        """Return all running and starting jobs if the scheduler chooses nodes and cores."""
-        decided = {job: self._bounded(scheduler.assignment(job)) for job, *_ in decisions}
-        kept = [self._views[job].current for job in sorted(self._running) if job not in decided]
-        for job, given in decided.items():
-            if job not in self._running:
-                self._begun(job, given)
-        return [given for given in kept if given is not None] + list(decided.values())
+    def _assigned(self, changes: Sequence[Change]) -> list[Assignment]:
+        """Return the changed jobs if the scheduler chooses nodes and cores."""
+        decided = []
+        for change in changes:
+            assert change.assignment is not None, "a scheduler assigns all jobs or none"
+            given = self._bounded(change.assignment)
+            decided.append(given)
+            if change.job not in self._running:
+                self._begun(change.job, given)
+        return decided
 
     def _held_back(
         self, assignments: list[Assignment], now_ns: int
@@ -406,7 +400,7 @@ class Rounds(NamedJobs):
             views,
             impatient,
             changes,
-            levels_uw(self._site, change_later=self._chooser is not None),
+            levels_uw(self._site, change_later=self._scheduler.weighs_all),
             SearchParts(
                 jobs=self,
                 site=self._site,
@@ -441,11 +435,14 @@ class Rounds(NamedJobs):
         self._views[job] = replace(view, current=given, started_ns=-1)
         self._running[job] = None
 
-    def _wanted(self, job: int, size: int, cap_uw: int) -> Wanted:
-        required = self._chooser.node_requirements(job) if self._chooser is not None else None
-        among = () if job in self._running else self._scheduler.nodes(job)
-        view = self._views[job]
-        return Wanted(view=view, size=size, cap_uw=cap_uw, node_requirements=required, among=among)
+    def _wanted(self, change: Change) -> Wanted:
+        return Wanted(
+            view=self._views[change.job],
+            size=change.size,
+            cap_uw=change.cap_uw,
+            requirements=change.requirements,
+            among=() if change.job in self._running else change.among,
+        )
 
 
 def _homeless(spec: JobSpec) -> str:

@@ -32,7 +32,6 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from wattfold.contract.ids import NodeId
 from wattfold.contract.units import NS_PER_S, w_from_uw
 from wattfold.coordinator.core.model.plan import Plan, Policy, Snapshot
 from wattfold.coordinator.models.pass_model import SizeUnit
@@ -41,22 +40,19 @@ from wattfold.coordinator.policies.driver.in_turn import InTurn
 from wattfold.coordinator.policies.driver.rounds import planned
 from wattfold.coordinator.policies.equipartition.shared_nodes import EquipartitionJob, SharedNodes
 from wattfold.coordinator.policies.port import (
-    ChoosingScheduler,
+    Change,
     Decision,
     Held,
     JobInformation,
-    NamedScheduler,
     NodeRequirements,
     Reason,
     Scheduled,
+    Scheduler,
     Site,
     SizeRequest,
-    SolverResult,
 )
 
 BEHIND = "an earlier job must start first"
-DEADLINE_S = 20.0
-"""Default time of a decision."""
 
 Place = tuple[float, int, int]
 """Sort key of the queue: priority, submission, number."""
@@ -94,7 +90,7 @@ class Equipartition(Scheduled):
         """Start jobs in order; this code is independent of the policy."""
         return InTurn()
 
-    def scheduler(self) -> NamedScheduler:
+    def scheduler(self) -> Scheduler:
         """Return a scheduler with these settings."""
         return EquipartitionScheduler(self)
 
@@ -103,10 +99,11 @@ class Equipartition(Scheduled):
         return planned(self, snapshot, now_ns, deadline_s)
 
 
-class EquipartitionScheduler(ChoosingScheduler):
+class EquipartitionScheduler(Scheduler):
     """A scheduler of this policy for the service and for pools. It decides once per instant."""
 
     each_event = False
+    weighs_all = True
     revisit_ns = 0
     solver_ns: Sequence[int] = ()
 
@@ -114,7 +111,6 @@ class EquipartitionScheduler(ChoosingScheduler):
         self._settings, self.patience = settings, settings.patience
         self._held_counts = HeldCounts(settings.patience) if settings.patience else None
         """Holds for impatient jobs if nodes are counted; otherwise the driver makes them."""
-        self.deadline_s = DEADLINE_S
         self._jobs: JobInformation
         self._site = Site(count=0, spendable_uw=0, kind=None, most_uw=0)
         self._asks: dict[int, SizeRequest] = {}
@@ -131,18 +127,11 @@ class EquipartitionScheduler(ChoosingScheduler):
         self._blocked: Place | None = None
         """No job behind this place starts."""
         self._told: dict[int, Reason] = {}
-        self._requirements: dict[int, NodeRequirements] = {}
-        self._nodes: dict[int, tuple[NodeId, ...]] = {}
 
     @property
     def name(self) -> str:
         """``equipartition``."""
         return self._settings.name
-
-    @property
-    def found(self) -> SolverResult:
-        """Default value, because the policy does not search."""
-        return SolverResult()
 
     # Notifications.
 
@@ -195,14 +184,6 @@ class EquipartitionScheduler(ChoosingScheduler):
 
     # Results.
 
-    def node_requirements(self, job: int) -> NodeRequirements:
-        """Return the node requirements of a job of the last decision."""
-        return self._requirements[job]
-
-    def nodes(self, job: int) -> Sequence[NodeId]:
-        """Return the node whose cores a job will share; empty = any."""
-        return self._nodes[job]
-
     def reasons(self, jobs: Iterable[int]) -> Iterable[Reason]:
         """Return the reasons of these jobs and of all jobs whose reason has changed."""
         before, named = self._told, set(jobs)
@@ -217,27 +198,26 @@ class EquipartitionScheduler(ChoosingScheduler):
             return Reason(job, BEHIND)
         return self._shared_nodes.why(job, self._asks[job])
 
-    def decide(self, now_ns: int) -> Sequence[Decision]:
+    def decide(self, now_ns: int) -> Decision:
         """Return starts, and running jobs with a new size or level."""
         counts = self._held_counts
         if counts is None or not is_counted(self._site):
-            return self._shared(now_ns)
+            return Decision(self._shared(now_ns))
         for job in counts.taken():
             self.change(job, now_ns)
         running, resized_ns = list(self._running), dict(self._resized_ns)
-        decisions = self._shared(now_ns)
-        kept, withdrawn = counts.decided(decisions, running, self._jobs, self._site, now_ns)
+        changes = self._shared(now_ns)
+        kept, withdrawn = counts.decided(changes, running, self._jobs, self._site, now_ns)
         for job in withdrawn:
             self._resized_ns.pop(job, None)
             if job in resized_ns:
                 self._resized_ns[job] = resized_ns[job]
             self.change(job, now_ns)
         self.revisit_ns = earliest_ns(self.revisit_ns, counts.next_ns(now_ns))
-        return kept
+        return Decision(kept)
 
-    def _shared(self, now_ns: int) -> Sequence[Decision]:
+    def _shared(self, now_ns: int) -> Sequence[Change]:
         """Decide by equal shares."""
-        self._requirements, self._nodes = {}, {}
         held = {job: self._held(job) for job in self._running}
         ground = self._shared_nodes = SharedNodes(
             self._site, self._jobs, fewer=self._settings.power == "fewer"
@@ -251,7 +231,7 @@ class EquipartitionScheduler(ChoosingScheduler):
         sizes = self._sizes(ground, now_ns)
         level_uw = ground.level_uw(sizes)
         self._revisit(held, now_ns)
-        decisions: list[Decision] = []
+        changes: list[Change] = []
         for one, size in zip(ground.sharers, sizes, strict=True):
             cap_uw = one.ask.cap_uw or level_uw
             now = held.get(one.job)
@@ -259,13 +239,19 @@ class EquipartitionScheduler(ChoosingScheduler):
                 continue
             if now is not None and now.size != size and not ground.named:
                 self._resized_ns[one.job] = now_ns
-            self._requirements[one.job] = NodeRequirements(sizes=tuple(range(one.least, size + 1)))
-            self._nodes[one.job] = one.places or ((one.on,) if one.on else ())
-            decisions.append((one.job, size, cap_uw))
+            changes.append(
+                Change(
+                    one.job,
+                    size,
+                    cap_uw,
+                    requirements=NodeRequirements(sizes=tuple(range(one.least, size + 1))),
+                    among=one.places or ((one.on,) if one.on else ()),
+                )
+            )
         for job in started:
             self._leave(job)
             self._running[job] = None
-        return decisions
+        return changes
 
     def _sizes(self, shared_nodes: SharedNodes, now_ns: int) -> list[int]:
         """Return equal shares; jobs for which a resize is not worthwhile keep their size."""

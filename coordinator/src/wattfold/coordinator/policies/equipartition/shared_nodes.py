@@ -16,7 +16,7 @@ from wattfold.coordinator.core.power.charge import gpus_uw, kind_gpus_uw, node_u
 from wattfold.coordinator.models.pass_model import SizeUnit
 from wattfold.coordinator.policies.equipartition.shares import equal_shares
 from wattfold.coordinator.policies.port import JobInformation, NamedJobs, Reason, Site, SizeRequest
-from wattfold.coordinator.policies.resources.room import largest_size
+from wattfold.coordinator.policies.resources.stock import largest_size
 from wattfold.coordinator.policies.resources.uniform_level import greatest_level_uw
 
 _UNITS = "units of"

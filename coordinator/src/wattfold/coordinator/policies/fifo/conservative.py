@@ -14,12 +14,11 @@ otherwise named nodes (`conservative_search`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from wattfold.contract.cpuset import CpuSet
-from wattfold.contract.ids import NodeId
 from wattfold.coordinator.core.model.jobs.job_units import count_text
 from wattfold.coordinator.core.model.jobs.promise import KEPT, Promise
 from wattfold.coordinator.core.model.plan import NodeView, Plan, Policy, Snapshot
@@ -39,27 +38,29 @@ from wattfold.coordinator.policies.port import (
     Decision,
     Held,
     NamedJobs,
-    NamedScheduler,
     Reason,
     Scheduled,
+    Scheduler,
     Site,
     SizeRequest,
 )
 
 
 class ConservativeScheduler(EasyScheduler):
-    """Conservative backfilling with up to ``promises`` planned starts, within a tolerance."""
+    """Conservative backfilling with up to ``most`` planned starts, within a tolerance."""
+
+    promises = True
 
     def __init__(
         self,
         *,
         size: str = "max",
         cap_uw: int | None = None,
-        promises: int = KEPT,
+        most: int = KEPT,
         lag_ns: int = LAG_NS,
     ) -> None:
         super().__init__(method="conservative", size=size, cap_uw=cap_uw, kills_at_limit=False)
-        self._most, self._lag_ns = promises, lag_ns
+        self._most, self._lag_ns = most, lag_ns
         self._named = NOWHERE
         """The actual site. In `_site`, the resources of ending jobs already count as present."""
         self._promises: dict[int, Promise] = {}
@@ -94,10 +95,10 @@ class ConservativeScheduler(EasyScheduler):
         self._promises.pop(job, None)
         super().end(job, now_ns)
 
-    def decide(self, now_ns: int) -> Sequence[Decision]:
+    def decide(self, now_ns: int) -> Decision:
         """Return the jobs that start."""
         self._kept = None
-        decisions = super().decide(now_ns)
+        decision = super().decide(now_ns)
         if self._kept is not None:
             self._promises = self._kept.promises
         elif isinstance(self._queue, PromiseQueue):
@@ -107,7 +108,7 @@ class ConservativeScheduler(EasyScheduler):
                 if before.get(job) != after.get(job):
                     self._news[job] = None
             self._promises = after
-        return decisions
+        return decision
 
     def reasons(self, jobs: Iterable[int]) -> Iterable[Reason]:
         """Return the reasons of these jobs and of all jobs whose reason or start has changed."""
@@ -117,10 +118,6 @@ class ConservativeScheduler(EasyScheduler):
         self._told_all = True
         self._news.clear()
         return [self._why(job) for job in shown if job in self._entered]
-
-    def nodes(self, job: int) -> Sequence[NodeId]:
-        """Return the nodes reserved for a starting job; empty if nodes are only counted."""
-        return self._kept.among.get(job, ()) if self._kept is not None else ()
 
     def _held(self, job: int) -> Held | None:
         held = super()._held(job)
@@ -237,9 +234,9 @@ class Conservative(Scheduled):
         """Start jobs in order; this code is independent of the policy."""
         return InTurn()
 
-    def scheduler(self) -> NamedScheduler:
+    def scheduler(self) -> Scheduler:
         """Return a scheduler with these settings."""
-        return ConservativeScheduler(size=self.size, promises=self.promises)
+        return ConservativeScheduler(size=self.size, most=self.promises)
 
     def propose(self, snapshot: Snapshot, now_ns: int, deadline_s: float) -> Plan:
         """Keep running jobs and planned starts, and start other jobs that delay none of them."""

@@ -17,18 +17,16 @@ job may start later than expected. Jobs run at the maximum level, and no job is 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
-from wattfold.contract.ids import NodeId
 from wattfold.contract.units import NS_PER_S
 from wattfold.coordinator.core.model.plan import JobView, Plan, Policy, Snapshot
 from wattfold.coordinator.policies.backfill.easy import EasyScheduler, Queue
 from wattfold.coordinator.policies.backfill.pbs_search import PbsKnown, PbsSearch
 from wattfold.coordinator.policies.driver.in_turn import InTurn
 from wattfold.coordinator.policies.driver.rounds import planned
-from wattfold.coordinator.policies.port import NamedJobs, NamedScheduler, Scheduled
+from wattfold.coordinator.policies.port import NamedJobs, Scheduled, Scheduler
 from wattfold.coordinator.policies.resources.estimates import DEFAULT_TIME_S
 from wattfold.coordinator.solvers.lists.orders import FIFO_DEPTH, WALLTIME_DEPTH
 
@@ -46,16 +44,11 @@ class PbsScheduler(EasyScheduler):
         self._settings, self._searching = settings, search
         # In order of submission, narrow jobs do not overtake a wide job forever.
         self.patience = settings.patience if settings.order == "walltime" else 0.0
-        self._kept: PbsSearch | None = None
 
     @property
     def name(self) -> str:
         """Name of the policy."""
         return self._settings.name
-
-    def nodes(self, job: int) -> Sequence[NodeId]:
-        """Return the nodes chosen for a starting job."""
-        return self._kept.among.get(job, ()) if self._kept is not None else ()
 
     def _counted(self, now_ns: int) -> Queue | None:  # noqa: ARG002
         """Return None, because the policy searches node by node."""
@@ -71,12 +64,11 @@ class PbsScheduler(EasyScheduler):
 
     def _round(self, **inputs: Any) -> PbsSearch:
         settings = self._settings
-        self._kept = self._searching(
+        return self._searching(
             depth=settings.depth or DEPTHS[settings.order],
             looks_on=settings.reading == "reserve",
             **inputs,
         )
-        return self._kept
 
 
 def walltime_ns(view: JobView) -> int:
@@ -106,7 +98,7 @@ class Pbs(Scheduled):
         """Return the order of submission, with fewer reservations, for walltime; else `InTurn`."""
         return Pbs(reading=self.reading, size=self.size) if self.order == "walltime" else InTurn()
 
-    def scheduler(self) -> NamedScheduler:
+    def scheduler(self) -> Scheduler:
         """Return a scheduler with these settings."""
         return PbsScheduler(self)
 

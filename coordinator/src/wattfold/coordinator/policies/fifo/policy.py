@@ -8,7 +8,7 @@ from wattfold.coordinator.core.model.plan import Plan, Policy, Snapshot
 from wattfold.coordinator.policies.backfill.easy import EasyScheduler
 from wattfold.coordinator.policies.driver.in_turn import InTurn
 from wattfold.coordinator.policies.driver.rounds import planned
-from wattfold.coordinator.policies.port import NamedScheduler, Scheduled
+from wattfold.coordinator.policies.port import Scheduled, Scheduler
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,7 +27,7 @@ class FifoEasy(Scheduled):
         """Start jobs in order; this code is independent of the policy."""
         return InTurn()
 
-    def scheduler(self) -> NamedScheduler:
+    def scheduler(self) -> Scheduler:
         """Return a scheduler with these settings. Programs may exceed their estimates."""
         method = "easy" if self.backfill else "fcfs"
         return EasyScheduler(method=method, size=self.size, kills_at_limit=False)

@@ -23,7 +23,7 @@ from wattfold.coordinator.policies.parm.statements import (
     alternatives,
     cheapest,
 )
-from wattfold.coordinator.policies.port import NamedScheduler, Scheduled
+from wattfold.coordinator.policies.port import Scheduled, Scheduler
 
 __all__ = ["Parm", "ParmVersion", "SizeOption", "WeightedOptions"]
 
@@ -46,7 +46,7 @@ class Parm(ParmSettings, Scheduled):
         """Return the same decision with the greedy solver, without any library; then `InTurn`."""
         return replace(self, solver="greedy") if self.solver != "greedy" else InTurn()
 
-    def scheduler(self) -> NamedScheduler:
+    def scheduler(self) -> Scheduler:
         """Return a scheduler with these settings."""
         return ParmScheduler(self)
 

@@ -35,7 +35,6 @@ import numpy as np
 
 from wattfold.contract.ids import NodeId
 from wattfold.coordinator.core.model.jobs.job_units import count_text
-from wattfold.coordinator.models.dram_model import DramModel
 from wattfold.coordinator.models.pass_model import PassProfile, SizeUnit
 from wattfold.coordinator.policies.driver.held_counts import HeldCounts, earliest_ns, is_counted
 from wattfold.coordinator.policies.parm import choice as parm_choice
@@ -55,13 +54,13 @@ from wattfold.coordinator.policies.parm.options import JobOptions, OptionShape
 from wattfold.coordinator.policies.parm.queue import ParmQueue, ages_of
 from wattfold.coordinator.policies.parm.settings import DramOffers, ParmSettings, ParmVersion
 from wattfold.coordinator.policies.port import (
-    ChoosingScheduler,
+    Change,
     Decision,
-    DramScheduler,
     JobInformation,
     NamedJobs,
     NodeRequirements,
     Reason,
+    Scheduler,
     Site,
     SolverResult,
 )
@@ -70,26 +69,25 @@ from wattfold.coordinator.solvers.deadline import Deadline
 TOLD_UW = 50_000
 """Power below this value is not mentioned."""
 FULL = "running jobs use the whole budget"
-DEADLINE_S = 20.0
-"""Default time of a decision."""
 SHAPES_MAX = 4096
 """Maximum number of cached shapes."""
 
 
-class ParmScheduler(ChoosingScheduler, DramScheduler):
+class ParmScheduler(Scheduler):
     """PARM with its settings. It decides once for all events of an instant.
 
     The time of every decision is appended to ``times_ns``, if given.
     """
 
     each_event = False
+    weighs_all = True
     revisit_ns = 0
 
     def __init__(self, settings: ParmSettings, times_ns: list[int] | None = None) -> None:
         self._settings, self.patience = settings, settings.patience
         self._held_counts = HeldCounts(settings.patience) if settings.patience else None
         """Holds for impatient jobs if nodes are counted; otherwise the driver makes them."""
-        self.deadline_s = DEADLINE_S
+        self.dram_model = settings.dram.model if settings.dram else None
         self._times_ns = times_ns
         self._jobs: JobInformation
         self._site = Site(count=0, spendable_uw=0, kind=None, most_uw=0)
@@ -108,7 +106,6 @@ class ParmScheduler(ChoosingScheduler, DramScheduler):
         """Jobs that request more than cores."""
         self._lacking: dict[int, Reason] = {}
         """Waiting jobs with requests that cannot be met now."""
-        self._found = SolverResult()
         self._full = False
         self._renamed: dict[int, None] | None = None
         """Waiting jobs whose reason may have changed; None = all."""
@@ -122,16 +119,6 @@ class ParmScheduler(ChoosingScheduler, DramScheduler):
     def solver_ns(self) -> Sequence[int]:
         """Time of each decision with jobs, including preparation and solving, if recorded."""
         return self._times_ns or ()
-
-    @property
-    def found(self) -> SolverResult:
-        """How the last decision was computed."""
-        return self._found
-
-    @property
-    def dram_model(self) -> DramModel:
-        """Effect of DRAM caps on run times."""
-        return self._settings.dram.model if self._settings.dram else DramModel()
 
     # Notifications.
 
@@ -205,64 +192,48 @@ class ParmScheduler(ChoosingScheduler, DramScheduler):
 
     # Results.
 
-    def decide(self, now_ns: int) -> Sequence[Decision]:
+    def decide(self, now_ns: int) -> Decision:
         """Return starts, and running jobs with a new size or cap."""
         counts = self._held_counts
         if counts is None or not is_counted(self._site):
-            return self._weighed(now_ns)
+            changes, found = self._weighed(now_ns)
+            return Decision(changes, found=found)
         for job in counts.taken():
             self.change(job, now_ns)
         resized_ns = {job: one.resized_ns for job, one in self._running.items()}
-        decisions = self._weighed(now_ns)
-        kept, withdrawn = counts.decided(
-            decisions, list(resized_ns), self._jobs, self._site, now_ns
-        )
+        changes, found = self._weighed(now_ns)
+        kept, withdrawn = counts.decided(changes, list(resized_ns), self._jobs, self._site, now_ns)
         for job in withdrawn:
             self.change(job, now_ns)
             self._entries[job].resized_ns = resized_ns.get(job, -1)
         self.revisit_ns = earliest_ns(self.revisit_ns, counts.next_ns(now_ns))
-        return kept
+        return Decision(kept, found=found)
 
-    def _weighed(self, now_ns: int) -> Sequence[Decision]:
+    def _weighed(self, now_ns: int) -> tuple[list[Change], SolverResult]:
         """Decide with the integer program."""
         deadline = self._solving.deadline()
         began_ns = deadline.clock()
         running, waiting = self._planned()
-        self._found, full = SolverResult(), False
-        decisions: list[Decision] = []
+        found, full = SolverResult(), False
+        changes: list[Change] = []
         if running or waiting:
             offers, choice, limits = self._choose(running, now_ns, deadline)
             if self._times_ns is not None:
                 self._times_ns.append(deadline.clock() - began_ns)
             solution, full = choice.solution, not choice.usable
             worth = (0.0, 0.0) if full else (solution.objective, solution.bound)
-            self._found = SolverResult(choice.solver, solution.outcome.value, *worth)
+            found = SolverResult(choice.solver, solution.outcome.value, *worth)
             picks = self._fallback(running, offers, limits) if full else choice.picks.tolist()
             resized = zip(running, offers, picks, strict=False)
             started = zip(waiting, picks[len(running) :], strict=False)
             starts = [(one, one.table.efficient, pick) for one, pick in started if pick >= 0]
-            decisions = list(self._taken([*resized, *starts], now_ns))
+            changes = list(self._taken([*resized, *starts], now_ns))
         if full is not self._full:
             self._full, self._renamed = full, None
         unlocks = (self.locked_until_ns(one) for one in self._running.values() if one.movable)
         if self._settings.revisits:
             self.revisit_ns = min((at for at in unlocks if at > now_ns), default=0)
-        return decisions
-
-    def dram_cap_uw(self, job: int) -> int:
-        """Return the DRAM cap per node of a running job, in microwatts; 0 = the default cap."""
-        return self._entries[job].dram_cap_uw
-
-    def node_requirements(self, job: int) -> NodeRequirements:
-        """Return the node requirements of a job of the last decision."""
-        one = self._entries[job]
-        assert one.given is not None, "it is of the last decision"
-        table, at = one.given
-        place = one.offers[int(table.layout.place[at])][0]
-        sizes = one.table.layout.sizes
-        total_s, dram_uw = float(table.total_s[at]), int(table.layout.dram_cap_uw[at])
-        gpu_uw = int(table.layout.gpu_uw[at])
-        return NodeRequirements(place.kinds, place.nodes, sizes, total_s, dram_uw, gpu_uw)
+        return changes, found
 
     def reasons(self, jobs: Iterable[int]) -> Iterable[Reason]:
         """Return the reasons of these jobs and of all jobs whose reason has changed."""
@@ -441,8 +412,8 @@ class ParmScheduler(ChoosingScheduler, DramScheduler):
 
     def _taken(
         self, picks: Iterable[tuple[ParmJob, JobOptions, int]], now_ns: int
-    ) -> Iterable[Decision]:
-        """Store the new resources of jobs, and yield the decisions for jobs that change."""
+    ) -> Iterable[Change]:
+        """Store the new resources of jobs, and yield the changes."""
         for one, offered, pick in picks:
             if pick < 0:
                 continue
@@ -461,9 +432,11 @@ class ParmScheduler(ChoosingScheduler, DramScheduler):
                 one.resized_ns = now_ns
             if size != one.size:
                 one.resize(size)
-            one.cap_uw, one.given = cap_uw, (offered, pick)
+            one.cap_uw = cap_uw
             one.dram_cap_uw, one.gpu_uw = levels
-            yield one.job, size, cap_uw
+            # Requirements are for named nodes.
+            asked = _requirements(one, offered, pick) if self._site.nodes else None
+            yield Change(one.job, size, cap_uw, dram_uw=one.dram_cap_uw, requirements=asked)
 
     # Computation of options.
 
@@ -525,6 +498,20 @@ class ParmScheduler(ChoosingScheduler, DramScheduler):
         nodes = self._nodes
         assert nodes is not None, "there are nodes"
         return entry.offers_on(nodes, self._on(entry), self._settings)
+
+
+def _requirements(entry: ParmJob, options: JobOptions, pick: int) -> NodeRequirements:
+    """Return what an option requires of the nodes of a job."""
+    row = options.layout
+    place = entry.offers[int(row.place[pick])][0]
+    return NodeRequirements(
+        kinds=place.kinds,
+        nodes=place.nodes,
+        sizes=entry.table.layout.sizes,
+        expected_s=float(options.total_s[pick]),
+        dram_uw=int(row.dram_cap_uw[pick]),
+        gpu_uw=int(row.gpu_uw[pick]),
+    )
 
 
 def _nodes_of(jobs: NamedJobs, job: int) -> list[NodeId]:

@@ -17,8 +17,8 @@ from wattfold.coordinator.core.model.job import JobSpec, ResizeMode, SizeUnit
 from wattfold.coordinator.core.model.jobs.job_units import size_text
 from wattfold.coordinator.core.model.plan import JobView, Plan, Snapshot, Waiting
 from wattfold.coordinator.core.model.reservation import Windows
-from wattfold.coordinator.policies.resources.room import Room, largest_size, takes_whole_nodes
-from wattfold.coordinator.policies.resources.stock import Stock, wanted_text
+from wattfold.coordinator.policies.resources.room import Room, takes_whole_nodes
+from wattfold.coordinator.policies.resources.stock import Stock, largest_size, wanted_text
 
 
 def startable(snapshot: Snapshot) -> tuple[Snapshot, tuple[Waiting, ...]]:

@@ -218,3 +218,14 @@ def _some(nodes: Sequence[NodeId], describe: Callable[[NodeId], str]) -> str:
     more = len(nodes) - NAMED_MAX
     named = ", ".join(f"{describe(node)} on {node}" for node in nodes[:NAMED_MAX])
     return named + (f" and {more} more nodes" if more > 0 else "")
+
+
+def largest_size(spec: JobSpec, nodes: Sequence[NodeView]) -> int:
+    """Return the maximum size that a job can ever get on these nodes."""
+    if spec.requests:
+        nodes = [node for node in nodes if could_hold(node, spec)]
+    if spec.unit is SizeUnit.NODES:
+        return len(nodes)
+    if spec.unit is SizeUnit.UNITS:
+        return units_over(spec, (units_within(spec, node.spec.capacity) for node in nodes))
+    return max((len(node.spec.cpus) for node in nodes), default=0)

@@ -30,18 +30,18 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import cast
 
-from wattfold.coordinator.core.model.job import Assignment, SizeUnit
+from wattfold.coordinator.core.model.job import SizeUnit
 from wattfold.coordinator.core.model.plan import JobView, Plan, Policy, Snapshot
 from wattfold.coordinator.policies.driver.in_turn import InTurn
 from wattfold.coordinator.policies.driver.rounds import planned
 from wattfold.coordinator.policies.port import (
-    AssigningScheduler,
+    Change,
     Decision,
     JobInformation,
     NamedJobs,
-    NamedScheduler,
     Reason,
     Scheduled,
+    Scheduler,
     Site,
 )
 from wattfold.coordinator.policies.slowdown_driven.choice import MateEnd, MateLimits
@@ -103,7 +103,7 @@ class SlowdownDriven(Scheduled):
         """Start jobs in order; this code is independent of the policy."""
         return InTurn()
 
-    def scheduler(self) -> NamedScheduler:
+    def scheduler(self) -> Scheduler:
         """Return a scheduler with these settings."""
         limits = MateLimits(
             most_slowdown=self.max_slowdown,
@@ -148,7 +148,7 @@ class SlowdownDriven(Scheduled):
         return (*loans, *speed_statements(view))
 
 
-class SlowdownRounds(AssigningScheduler):
+class SlowdownRounds(Scheduler):
     """A scheduler of this policy. It keeps the order of the queue and the last reported reasons."""
 
     each_event = True
@@ -166,7 +166,6 @@ class SlowdownRounds(AssigningScheduler):
         self._running: dict[int, None] = {}
         self._odd: set[int] = set()
         """Jobs that prevent exact counting."""
-        self._given: dict[int, Assignment] = {}
         self._reasons: dict[int, Reason] = {}
         self._told: dict[int, Reason] = {}
 
@@ -205,21 +204,17 @@ class SlowdownRounds(AssigningScheduler):
         self._running[job] = None
         self._note(job, view)
 
-    def decide(self, now_ns: int) -> Sequence[Decision]:
+    def decide(self, now_ns: int) -> Decision:
         """Return starts, mates that lend, and jobs that get cores back."""
         turn = Round(self._rules, self._jobs, self._site, now_ns, counted=not self._odd)
         turn.decide(sorted(self._running), [job for *_, job in self._queue], self._shapes)
-        self._given = turn.decided()
+        given = turn.decided()
         self._reasons = {one.job: one for one in turn.reasons}
-        for job in self._given:
+        for job in given:
             if job in self._places:
                 self._leave_queue(job)
                 self._running[job] = None
-        return [(job, given.size, given.cap_uw) for job, given in self._given.items()]
-
-    def assignment(self, job: int) -> Assignment:
-        """Return the assignment of a job of the last decision."""
-        return self._given[job]
+        return Decision([Change.assigned(job, one) for job, one in given.items()])
 
     def reasons(self, jobs: Iterable[int]) -> Iterable[Reason]:
         """Return the reasons of these jobs and of all jobs whose reason or start has changed."""

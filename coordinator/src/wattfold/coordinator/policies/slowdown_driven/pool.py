@@ -18,19 +18,23 @@ from wattfold.coordinator.core.model.node import NodeKind
 from wattfold.coordinator.core.power.charge import node_uw
 from wattfold.coordinator.models.pass_model import PassProfile
 from wattfold.coordinator.policies.backfill.counts import AT_ONCE, Passes
-from wattfold.coordinator.policies.backfill.node_parts import (
-    NodeJobInformation,
-    NodeScheduler,
+from wattfold.coordinator.policies.backfill.node_parts import NodeJobInformation
+from wattfold.coordinator.policies.port import (
+    NOTHING,
+    Change,
+    Decision,
+    JobInformation,
     Parts,
+    Scheduler,
+    Site,
 )
-from wattfold.coordinator.policies.port import Decision, JobInformation, Site
 from wattfold.coordinator.policies.resources.serial_part import serial_of_profile_ppm
 from wattfold.coordinator.policies.slowdown_driven.choice import always
 from wattfold.coordinator.policies.slowdown_driven.queue import SlowdownQueue
 from wattfold.coordinator.policies.slowdown_driven.rules import NodeSharing, SharingRules
 
 
-class SlowdownScheduler(NodeScheduler):
+class SlowdownScheduler(Scheduler):
     """A scheduler of this policy on a pool.
 
     ``sharing`` defines for each kind of job how it shares nodes; ``kind_of`` is the kind of each
@@ -137,20 +141,20 @@ class SlowdownScheduler(NodeScheduler):
         assert self._queue is not None
         return self._queue.ends_of(job)
 
-    def decide(self, now_ns: int) -> Sequence[Decision | Parts]:  # type: ignore[override]
+    def decide(self, now_ns: int) -> Decision:
         """Return starts, mates that lend, and jobs that get cores back."""
         queue = self._queue
         assert queue is not None
         started = queue.decide(now_ns)
         if not started and not queue.changed:
-            return ()
-        decisions: list[Decision | Parts] = []
+            return NOTHING
+        changes: list[Change | Parts] = []
         # From the other end than the nodes that jobs take by number.
         spare: list[int] | None = None
         for job in started:
             pick = queue.shared.get(job)
             if pick is None:
-                decisions.append((job, queue.nodes_of(job), self._cap_uw))
+                changes.append(Change(job, queue.nodes_of(job), self._cap_uw))
                 continue
             self.started_beside += 1
             self.mates.update(pick.mates)
@@ -164,11 +168,11 @@ class SlowdownScheduler(NodeScheduler):
                 own = self._own[job] = [spare.pop() for _ in range(pick.free)]
                 nodes += own
                 cores += [queue.cores_of(job)[0]] * len(own)
-            decisions.append(Parts(job, nodes, cores, self._cap_uw))
+            changes.append(Parts(job, nodes, cores, self._cap_uw))
         for job in queue.changed:
-            decisions.append(Parts(job, self._own[job], queue.cores_of(job)[0], self._cap_uw))
+            changes.append(Parts(job, self._own[job], queue.cores_of(job)[0], self._cap_uw))
         queue.changed.clear()
-        return decisions
+        return Decision(changes)
 
     def _in_a_row(self, mates: tuple[int, ...]) -> bool:
         nodes = [node for mate in mates for node in self._jobs.parts(mate)]
@@ -205,25 +209,25 @@ class CheckedSlowdownScheduler(SlowdownScheduler):
     * with ``protects``, delays the head of the queue beyond its reserved start.
     """
 
-    def decide(self, now_ns: int) -> Sequence[Decision | Parts]:  # type: ignore[override]
+    def decide(self, now_ns: int) -> Decision:
         """Return the scheduler's decision after checking it."""
         queue = self._queue
         assert queue is not None
         waits = bool(queue.queue) and self._rules.protects
         head = queue.queue[0] if waits else None
         before_ns = _start_of(queue, head[1], now_ns) if head else 0
-        decisions = super().decide(now_ns)
-        for one in decisions:
+        decision = super().decide(now_ns)
+        for one in decision.changes:
             if isinstance(one, Parts):
                 self._look_at(one, queue, now_ns)
-        if head is not None and decisions and queue.queue and queue.queue[0] == head:
+        if head is not None and decision.changes and queue.queue and queue.queue[0] == head:
             after_ns = _start_of(queue, head[1], now_ns)
             if after_ns > before_ns + ROUNDING_NS:
                 raise BrokenRuleError(
                     f"at {now_ns} ns the start of job {head[0]}, the head of the queue, "
                     f"moved {after_ns - before_ns} ns later than reserved"
                 )
-        return decisions
+        return decision
 
     def _look_at(self, parts: Parts, queue: SlowdownQueue, now_ns: int) -> None:
         job, sharing = parts.job, self._sharing(parts.job)

@@ -20,14 +20,13 @@ the wait for it (`solvers.training.listed`).
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import cast
 
 import numpy as np
 
 from wattfold.contract.units import NS_PER_S
-from wattfold.coordinator.core.model.job import Assignment
 from wattfold.coordinator.core.model.plan import JobView, Plan, Policy, Snapshot
 from wattfold.coordinator.policies.backfill.easy import EasyScheduler, Queue
 from wattfold.coordinator.policies.backfill.easy_search import EasySettings
@@ -35,11 +34,12 @@ from wattfold.coordinator.policies.driver.in_turn import InTurn
 from wattfold.coordinator.policies.driver.rounds import planned
 from wattfold.coordinator.policies.port import (
     FOR_NOBODY,
+    Change,
     Decision,
     NamedJobs,
-    NamedScheduler,
     Reason,
     Scheduled,
+    Scheduler,
     Site,
     SolverResult,
 )
@@ -64,7 +64,6 @@ from wattfold.coordinator.policies.training.round import (
     Movers,
     OtherJobs,
     TrainingActions,
-    decisions_of,
 )
 from wattfold.coordinator.solvers.training import planner
 from wattfold.coordinator.solvers.training.listed import planned_ahead
@@ -112,7 +111,7 @@ class TrainingPolicy(Scheduled):
         """Return the policy without search if this one searches, or else `InTurn`."""
         return self.then
 
-    def scheduler(self) -> NamedScheduler:
+    def scheduler(self) -> Scheduler:
         """Return a scheduler with these settings."""
         return TrainingScheduler(self.title, self.rules)
 
@@ -132,10 +131,8 @@ class TrainingScheduler(EasyScheduler):
         self._title, self._rules = title, rules
         self._gpu_nodes: GpuNodes | None = None
         self._menus: dict[int, tuple[JobView, tuple[Configuration, ...]]] = {}
-        self._given: dict[int, Assignment] = {}
         self._moves = TrainingActions()
         self._told: list[Reason] = []
-        self._found = SolverResult()
         self._next_ns = 0
 
     @property
@@ -147,11 +144,6 @@ class TrainingScheduler(EasyScheduler):
     def revisit_ns(self) -> int:
         """H after the last decision, while there are training jobs."""
         return self._next_ns
-
-    @property
-    def found(self) -> SolverResult:
-        """How the last decision was computed."""
-        return self._found
 
     def site(self, site: Site) -> None:
         """Set nodes and power from now on."""
@@ -166,15 +158,6 @@ class TrainingScheduler(EasyScheduler):
         self._menus.pop(job, None)
         super().end(job, now_ns)
 
-    def assignment(self, job: int) -> Assignment:
-        """Return the assignment of a job of the last decision."""
-        return self._given[job]
-
-    def preemptions(self) -> Sequence[tuple[int, int]]:
-        """Return training jobs that will resume elsewhere or later, and jobs that EASY preempts."""
-        beside = self._search.preemptions if self._search is not None else ()
-        return [*((job, FOR_NOBODY) for job in self._moves.preempted), *beside]
-
     def reasons(self, jobs: Iterable[int]) -> Iterable[Reason]:
         """Return the reasons of all waiting jobs."""
         del jobs
@@ -185,7 +168,7 @@ class TrainingScheduler(EasyScheduler):
         """Return None, because the policy searches node by node."""
         return None
 
-    def _searched(self, now_ns: int) -> Sequence[Decision]:
+    def _searched(self, now_ns: int) -> Decision:
         jobs, site, rules = cast("NamedJobs", self._jobs), self._site, self._rules
         if self._gpu_nodes is None:
             self._gpu_nodes = GpuNodes(site.nodes, site.reservations, rules.draws)
@@ -210,7 +193,7 @@ class TrainingScheduler(EasyScheduler):
                     restart_s=restart_s(view, rules.costs),
                 )
             )
-        self._moves = self._planned(trainees, views, now_ns)
+        self._moves, found = self._planned(trainees, views, now_ns)
         told = {one.job for one in self._told} | {one.job for one in trainees}
         self._search = search = OtherJobs(
             moves=self._moves,
@@ -225,12 +208,15 @@ class TrainingScheduler(EasyScheduler):
             settings=EasySettings(size=self.size, cap_uw=None, backfill=True),
             now_ns=now_ns,
         )
-        search.decide()
-        self._given = self._moves.given | search.given
-        self._running.update(self._given)
+        beside = search.decide()
+        given = self._moves.given | search.given
+        self._running.update(given)
         again = bool(trainees) and rules.preempts
         self._next_ns = now_ns + rules.interval_ns if again else 0
-        return decisions_of(self._given)
+        # Training jobs that are preempted will resume elsewhere or later.
+        moved = [(job, FOR_NOBODY) for job in self._moves.preempted]
+        changes = [Change.assigned(job, one) for job, one in given.items()]
+        return Decision(changes, [*moved, *beside.preemptions], found)
 
     def _menu(self, job: int, view: JobView) -> tuple[Configuration, ...]:
         """Return the configurations of a job, which are cached."""
@@ -264,10 +250,9 @@ class TrainingScheduler(EasyScheduler):
 
     def _planned(
         self, trainees: list[Trainee], views: dict[int, JobView], now_ns: int
-    ) -> TrainingActions:
+    ) -> tuple[TrainingActions, SolverResult]:
         if not trainees:
-            self._found = SolverResult()
-            return TrainingActions()
+            return TrainingActions(), SolverResult()
         assert self._gpu_nodes is not None
         rules, known = self._rules, {one.job for one in trainees}
         running = [views[job] for job in sorted(self._running)]
@@ -285,9 +270,10 @@ class TrainingScheduler(EasyScheduler):
             plan = planner.planned(posed.problem, rules.effort)
         else:
             plan = self._listed(posed)
-        self._found = SolverResult(solver=plan.maker, outcome="feasible", objective=plan.objective)
+        found = SolverResult(solver=plan.maker, outcome="feasible", objective=plan.objective)
         why = AWAITED if rules.waits else OTHERS
-        return Movers(self._gpu_nodes, self._site, running, posed, now_ns, why).carry_out(plan)
+        movers = Movers(self._gpu_nodes, self._site, running, posed, now_ns, why)
+        return movers.carry_out(plan), found
 
     def _listed(self, posed: Posed) -> TrainingPlan:
         order = self._in_turn(posed)

@@ -16,8 +16,9 @@ from wattfold.contract.ids import NodeId
 from wattfold.coordinator.core.model.job import Assignment, Share
 from wattfold.coordinator.core.model.levels import Levels
 from wattfold.coordinator.core.model.plan import JobView
-from wattfold.coordinator.policies.backfill.easy_search import Candidate, EasySearch
-from wattfold.coordinator.policies.port import Decision, Reason, Site
+from wattfold.coordinator.policies.backfill.candidates import Candidate
+from wattfold.coordinator.policies.backfill.easy_search import EasySearch
+from wattfold.coordinator.policies.port import Reason, Site
 from wattfold.coordinator.policies.resources.estimates import duration_ns
 from wattfold.coordinator.policies.resources.room import Room, takes_whole_nodes
 from wattfold.coordinator.policies.training.gpu_nodes import Configuration, GpuNodes, trains
@@ -194,8 +195,3 @@ class OtherJobs(EasySearch):
             return round(view.current.expected_total_s * 1e9)
         kinds = self._room.kinds_under(shares) or self._kinds[:1]
         return duration_ns(view, kinds, size, cap_uw)
-
-
-def decisions_of(given: dict[int, Assignment]) -> list[Decision]:
-    """Return the assignments as decisions."""
-    return [(job, one.size, one.cap_uw) for job, one in given.items()]

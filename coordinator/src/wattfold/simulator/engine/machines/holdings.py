@@ -6,10 +6,10 @@ and speed of each job, and check that no core is held twice.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Protocol
 
-from wattfold.coordinator.policies.port import Site
+from wattfold.coordinator.policies.port import Decision, Site
 from wattfold.simulator.engine.running_jobs.progress import Progress
 
 Nodes = Any
@@ -45,8 +45,8 @@ class Holdings(Protocol):
     def site(self, spendable_uw: int) -> Site:
         """Return the machine as schedulers see it."""
 
-    def take(self, decisions: Sequence[Any], now_ns: int) -> None:
-        """Apply starts and changes. Raises SimulationError for an invalid decision."""
+    def take(self, decision: Decision, now_ns: int) -> None:
+        """Apply starts, changes and preemptions. Raises SimulationError for an invalid decision."""
 
     def end(self, job: int) -> None:
         """Free the resources of a job that was removed from `running`."""

@@ -12,7 +12,7 @@ states for them. A plan that fits at that charge fits here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TypedDict, cast
 
@@ -34,13 +34,22 @@ from wattfold.coordinator.core.model.plan import (
     JobView,
     Plan,
     Policy,
+    Preemption,
     Snapshot,
 )
 from wattfold.coordinator.core.model.reservation import Reservation
 from wattfold.coordinator.models.training import Training
-from wattfold.coordinator.policies.backfill.node_parts import Parts
 from wattfold.coordinator.policies.driver.rounds import Rounds
-from wattfold.coordinator.policies.port import Decision, JobInformation, Scheduled, Site
+from wattfold.coordinator.policies.port import (
+    FOR_NOBODY,
+    NOTHING,
+    Decision,
+    JobInformation,
+    Parts,
+    Scheduled,
+    Scheduler,
+    Site,
+)
 from wattfold.simulator.engine.budget import BudgetSchedule
 from wattfold.simulator.engine.machines.node_machine import NodeMachine
 from wattfold.simulator.engine.machines.stocks import request_of
@@ -80,10 +89,12 @@ class JobsThatShare:
         )
 
 
-class NamedPolicyScheduler:
+class NamedPolicyScheduler(Scheduler):
     """Scheduler that runs a policy on numbered nodes. It decides once per instant."""
 
+    name = ""
     each_event = False
+    revisit_ns = 0
     solver_ns: Sequence[int] = ()
 
     def __init__(
@@ -109,7 +120,6 @@ class NamedPolicyScheduler:
         self._table, self._machine, self._policy = table, machine, policy
         self._budget, self._restart_ns = budget, restart_ns
         self.name = name
-        self.revisit_ns = 0
         self._rounds = Rounds(policy.scheduler()) if isinstance(policy, Scheduled) else None
         self._known: NodeTableJobs
         self._views: dict[int, JobView] = {}
@@ -176,28 +186,26 @@ class NamedPolicyScheduler:
         self._gone.append(self._views.pop(job).job_id)
         self._changed.pop(job, None)
 
-    def decide(self, now_ns: int) -> Sequence[Parts | Decision]:
+    def decide(self, now_ns: int) -> Decision:
         """Return starts, changes of cores or caps, and preemptions."""
         if not self._views:
             self.revisit_ns = 0
-            return ()
+            return NOTHING
         if self._ready is not None:
             self._ready()
         plan = self._plan(now_ns)
         note_starts(self.first_told, plan)
         self.revisit_ns = plan.revisit_ns
-        decisions: list[Parts | Decision] = []
+        changes: list[Parts] = []
         for assignment in plan.assignments:
             job = int(assignment.job_id)
             view = self._views[job]
             if view.current != assignment:
-                decisions += self._decided(job, view, assignment)
+                changes += self._decided(job, view, assignment)
                 self._take(job, view, assignment, now_ns)
         for one in plan.preemptions:
-            job = int(one.job_id)
-            self._yields[job] = one.for_job
-            decisions.append((job, 0, 0))
-        return decisions
+            self._yields[int(one.job_id)] = one.for_job
+        return Decision(changes, numbered(plan.preemptions))
 
     def _plan(self, now_ns: int) -> Plan:
         for job, view in self._views.items():
@@ -232,7 +240,13 @@ class NamedPolicyScheduler:
         self._rounds.tell(world, changed, self._gone)
         self._changed.clear()
         self._gone.clear()
-        return self._rounds.plan(now_ns)
+        return self._rounds.plan(now_ns, explains=self._explains())
+
+    def _explains(self) -> bool:
+        """Return whether a waiting job has not been told its first expected start."""
+        return any(
+            view.current is None and job not in self.first_told for job, view in self._views.items()
+        )
 
     def _ahead(self, now_ns: int) -> tuple[BudgetAhead, ...]:
         """Return the announced changes of the budget."""
@@ -287,6 +301,14 @@ class NamedPolicyScheduler:
         named = {node: cores for node, cores in named.items() if cores != had.get(node, 0)}
         gpu_uw = assignment.levels.gpu_uw
         return [Parts(job, list(named), list(named.values()), assignment.cap_uw, gpu_uw)]
+
+
+def numbered(preemptions: Iterable[Preemption]) -> list[tuple[int, int]]:
+    """Return the preemptions of a plan with the numbers of jobs."""
+    return [
+        (int(one.job_id), int(one.for_job) if one.for_job != NOBODY else FOR_NOBODY)
+        for one in preemptions
+    ]
 
 
 def _holds(assignment: Assignment) -> tuple[object, ...]:

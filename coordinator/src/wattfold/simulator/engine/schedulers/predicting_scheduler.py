@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from heapq import heappop, heappush
-from typing import Any, Protocol, cast, runtime_checkable
+from typing import Protocol, cast, runtime_checkable
 
 from wattfold.coordinator.models.forecast import (
     METHODS,
@@ -27,15 +27,8 @@ from wattfold.coordinator.models.forecast import (
     lasting_ns,
     predicted_ns,
 )
-from wattfold.coordinator.policies.port import JobInformation, Scheduler, Site
+from wattfold.coordinator.policies.port import Decision, JobInformation, Scheduler, Site
 from wattfold.simulator.engine.running_jobs.jobs import JobTable
-
-
-class Replans(Scheduler, Protocol):
-    """A scheduler that accepts a changed estimate of a running job."""
-
-    def change(self, job: int, now_ns: int) -> None:
-        """Use the new estimate of a job."""
 
 
 @runtime_checkable
@@ -53,14 +46,14 @@ class PredictableJobs(JobInformation, Protocol):
         """Set the predicted run time of a job at its requested size."""
 
 
-class PredictingScheduler:
+class PredictingScheduler(Scheduler):
     """A scheduler with a predictor in front. ``method`` is one of `METHODS`.
 
     ``outlasts``: jobs may run for longer than their users requested.
     """
 
     def __init__(
-        self, table: JobTable, inner: Replans, method: str, *, outlasts: bool = False
+        self, table: JobTable, inner: Scheduler, method: str, *, outlasts: bool = False
     ) -> None:
         if method not in METHODS or (method == USER and not outlasts):
             raise ValueError(
@@ -145,18 +138,17 @@ class PredictingScheduler:
         self._planned.pop(job, None)
         self._inner.end(job, now_ns)
 
-    def decide(self, now_ns: int) -> Sequence[Any]:
-        """Return the decisions of the scheduler under the current predictions."""
+    def decide(self, now_ns: int) -> Decision:
+        """Return the decision of the scheduler under the current predictions."""
         while self._due and self._due[0][0] <= now_ns:
             self._reached(heappop(self._due)[1], now_ns)
-        decisions: Sequence[Any] = self._inner.decide(now_ns)
-        for decision in decisions:
-            job = decision[0]
+        decision = self._inner.decide(now_ns)
+        for job, *_ in decision.changes:
             if job not in self._running:
                 self._running[job] = now_ns
             if job in self._planned:
                 heappush(self._due, (max(self._ends_ns(job, now_ns), now_ns + 1), job))
-        return decisions
+        return decision
 
     def _ends_ns(self, job: int, now_ns: int) -> int:
         """Return the planned end of a running job."""

@@ -7,10 +7,8 @@ running jobs get the new cap. Their expected ends assume that they had it from t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from wattfold.coordinator.policies.backfill.easy import EasyScheduler
-from wattfold.coordinator.policies.port import Decision, Held, Site
+from wattfold.coordinator.policies.port import Change, Decision, Held, Site
 from wattfold.coordinator.policies.resources.uniform_level import greatest_level_uw
 from wattfold.simulator.engine.machines.machine import Machine
 
@@ -40,14 +38,14 @@ class UniformScheduler(EasyScheduler):
             self._queue = None
         super().site(site)
 
-    def decide(self, now_ns: int) -> Sequence[Decision]:
+    def decide(self, now_ns: int) -> Decision:
         """Return the starts, and after a change of the cap also the new caps of running jobs."""
-        moved: list[Decision] = []
-        if self._moves:
-            self._moves = False
-            helds = [(job, self._held(job)) for job in sorted(self._running)]
-            moved = [(job, held.size, held.cap_uw) for job, held in helds if held]
-        return [*moved, *super().decide(now_ns)]
+        if not self._moves:
+            return super().decide(now_ns)
+        self._moves = False
+        helds = [(job, self._held(job)) for job in sorted(self._running)]
+        moved = [Change(job, held.size, held.cap_uw) for job, held in helds if held]
+        return Decision([*moved, *super().decide(now_ns).changes])
 
     def _held(self, job: int) -> Held | None:
         """Return a running job's resources with the common cap, which this decision may set."""

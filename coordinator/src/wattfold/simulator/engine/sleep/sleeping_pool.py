@@ -8,15 +8,14 @@ the core raises caps only into free power.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any
 
+from wattfold.coordinator.policies.port import Decision
 from wattfold.simulator.engine.counted import CountedHoldings
 from wattfold.simulator.engine.engine import PoolSimulation
 from wattfold.simulator.engine.record import RunRecord
 from wattfold.simulator.engine.running_jobs.running import RunningJobs
-from wattfold.simulator.engine.schedulers.predicting_scheduler import Replans
 from wattfold.simulator.engine.sleep.sleeping import SleepingNodes
 
 
@@ -54,8 +53,9 @@ class SleepingPool(PoolSimulation):
     def _instant(self, now_ns: int, *, revisits: bool) -> None:
         changed = self._sleep.advance(now_ns, self._counted)
         self._inform(now_ns)
-        if changed and self.scheduler.each_event and (decisions := self.scheduler.decide(now_ns)):
-            self._apply(decisions, now_ns)  # A boot that has ended leaves power.
+        if changed and self.scheduler.each_event:
+            # A boot that has ended leaves power.
+            self._apply(self.scheduler.decide(now_ns), now_ns)
         super()._instant(now_ns, revisits=revisits)
 
     def _ended(self, job: int, now_ns: int) -> None:
@@ -63,10 +63,10 @@ class SleepingPool(PoolSimulation):
         super()._ended(job, now_ns)
         self._inform(now_ns)
 
-    def _apply(self, decisions: Sequence[Any], now_ns: int) -> bool:
-        again = super()._apply(decisions, now_ns)
+    def _apply(self, decision: Decision, now_ns: int) -> bool:
+        again = super()._apply(decision, now_ns)
         running, known = self._counted, self._sleep.size
-        sizes = {job: running.size[job] if job in running.jobs else 0 for job, *_ in decisions}
+        sizes = {job: running.size[job] if job in running.jobs else 0 for job in decision.jobs}
         # Nodes are given back before others take them, in the order of the plan.
         for job in sorted(sizes, key=lambda one: sizes[one] >= known.get(one, 0)):
             self._sleep.see(job, sizes[job], now_ns, running)
@@ -88,10 +88,9 @@ class SleepingPool(PoolSimulation):
 
     def _inform(self, now_ns: int) -> None:
         """Report new starts of waiting jobs, and the power that booting nodes leave."""
-        informed = cast("Replans", self.scheduler)
         for job in self._sleep.take_moved():
             if job in self._counted.jobs:
-                informed.change(job, now_ns)
+                self.scheduler.change(job, now_ns)
         spendable_uw = self._spendable_uw()
         if spendable_uw != self._told_uw:
             self._told_uw = spendable_uw

@@ -7,16 +7,14 @@ fails, the job waits in the queue again.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 from wattfold.coordinator.core.model.job import Assignment, Job, JobState
 from wattfold.coordinator.core.model.plan import Plan, Snapshot
 from wattfold.coordinator.core.rules.nodes import decided_sleep
-from wattfold.coordinator.policies.backfill.node_parts import Parts
-from wattfold.coordinator.policies.port import Decision
-from wattfold.simulator.engine.schedulers.named_scheduler import NamedPolicyScheduler
+from wattfold.coordinator.policies.port import Decision, Parts
+from wattfold.simulator.engine.schedulers.named_scheduler import NamedPolicyScheduler, numbered
 from wattfold.simulator.engine.schedulers.promised_starts import note_starts
 from wattfold.simulator.engine.sleep.site_state import SiteState
 
@@ -39,13 +37,13 @@ class SleepingNodesScheduler(NamedPolicyScheduler):
         self._site.end(self._views[job].job_id, now_ns)
         super().end(job, now_ns)
 
-    def decide(self, now_ns: int) -> Sequence[Parts | Decision]:
+    def decide(self, now_ns: int) -> Decision:
         """Return the starts on nodes that are up, changes of cores or caps, and preemptions."""
         if self._ready is not None:
             self._ready()
         site = self._site
         site.advance(now_ns)
-        decisions = self._booted(now_ns)
+        changes = self._booted(now_ns)
         plan = self._plan(now_ns)
         world = self._seen
         plan = site.decided(plan, world, now_ns)
@@ -56,19 +54,21 @@ class SleepingNodesScheduler(NamedPolicyScheduler):
         if accepted.refusals and not plan.revisit_ns:
             self.revisit_ns = now_ns + site.state.settings.retry_ns
         for assignment in accepted.changes:
-            decisions += self._resized(assignment, now_ns)
+            changes += self._resized(assignment, now_ns)
         # As in the core, the power of the plan is judged before its starts have their nodes.
         power = site.judged(plan, accepted.starts, now_ns)
         for assignment in accepted.starts:
             job = int(assignment.job_id)
             self._take(job, replace(self._views[job], promise=None), assignment, now_ns)
-            decisions += self._started(job, site.start(assignment, now_ns), now_ns)
-        for one in plan.preemptions:
-            if site.state.jobs[one.job_id].ranks:
-                self._yields[int(one.job_id)] = one.for_job
-                decisions.append((int(one.job_id), 0, 0))
+            changes += self._started(job, site.start(assignment, now_ns), now_ns)
+        preempted = [one for one in plan.preemptions if site.state.jobs[one.job_id].ranks]
+        for one in preempted:
+            self._yields[int(one.job_id)] = one.for_job
         site.carry_out(power, accepted.starts)
-        return decisions
+        return Decision(changes, numbered(preempted))
+
+    def _explains(self) -> bool:
+        return True  # Nodes wake for the expected starts.
 
     def _resized(self, assignment: Assignment, now_ns: int) -> list[Parts]:
         job = int(assignment.job_id)
@@ -98,20 +98,20 @@ class SleepingNodesScheduler(NamedPolicyScheduler):
                 self._views[number] = replace(self._views[number], promise=one.promise)
                 self._changed[number] = None
 
-    def _booted(self, now_ns: int) -> list[Parts | Decision]:
+    def _booted(self, now_ns: int) -> list[Parts]:
         """Return the starts of jobs whose nodes are up; jobs without their nodes wait again."""
-        decisions: list[Parts | Decision] = []
+        changes: list[Parts] = []
         for job in self._site.waiting_for_boots():
             number = int(job.job_id)
             if self._site.keeps(job):
-                decisions += self._started(number, job, now_ns)
+                changes += self._started(number, job, now_ns)
             else:
                 self._site.put_back(job)
                 self._views[number] = replace(
                     self._views[number], current=None, started_ns=-1, promise=job.promise
                 )
                 self._changed[number] = None
-        return decisions
+        return changes
 
     def _started(self, number: int, job: Job, now_ns: int) -> list[Parts]:
         """Return the start of a job, if all its nodes are up."""

@@ -13,7 +13,7 @@ import numpy as np
 from wattfold.contract.units import NS_PER_S, ns_from_s
 from wattfold.coordinator.policies.backfill.counts import AT_ONCE, Passes
 from wattfold.coordinator.policies.backfill.easy import EasyScheduler
-from wattfold.coordinator.policies.backfill.node_parts import AnyScheduler
+from wattfold.coordinator.policies.port import Scheduler
 from wattfold.coordinator.policies.slowdown_driven.choice import INFINITE, MateEnd, MateLimits
 from wattfold.coordinator.policies.slowdown_driven.pool import SlowdownScheduler
 from wattfold.coordinator.policies.slowdown_driven.rules import NodeSharing, SharingRules
@@ -91,7 +91,7 @@ def machine_of(case: SlowdownCase) -> Machine | NodeMachine:
     return NodeMachine(classes=(NodeClass.of_watts("node", source.nodes, source.cores),))
 
 
-def scheduler_of(case: SlowdownCase, jobs: int) -> AnyScheduler:
+def scheduler_of(case: SlowdownCase, jobs: int) -> Scheduler:
     """Return the policy of a case, with all jobs malleable."""
     told = case.settings
     limited = Passes(looked=told.looked, every=ns_from_s(told.every_s))
