@@ -2,7 +2,7 @@
 #include "agent_link.h"
 #include "callbacks.h"
 #include "interface.h"
-#include "lifecycle.h"
+#include "state.h"
 #include "teams.h"
 
 #include <math.h>

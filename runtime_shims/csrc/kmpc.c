@@ -1,9 +1,12 @@
-#include "kmpc.h"
-
+/* The entry points of LLVM's and Intel's runtimes that start a parallel region.
+ *
+ * Where fork_call.S is written for the architecture and another tool does not watch the runtime, regions
+ * are limited here, and the runtime runs as without a tool: its own tool interface costs more than the
+ * shim does. Else ompt.c limits them. */
+#include "front.h"
 #include "regions.h"
 #include "tool.h"
 
-#include <dlfcn.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -58,7 +61,6 @@ void kmpc_leave(const struct region *region);
 
 EXPORT void __kmpc_fork_call_if(void *place, int count, void *body, int wanted, void *data);
 EXPORT void __kmpc_serialized_parallel(void *place, int thread);
-extern void kmpc_fork_call(void *place, int count, void *body, ...);
 
 static void state_clause(const struct runtime *runtime, void *place, unsigned threads)
 {
@@ -141,18 +143,6 @@ EXPORT void __kmpc_serialized_parallel(void *place, int thread)
             region_count(lane, 1);
     }
     ((serial_fn)real_entry(runtime, KMPC_SERIALIZED, "__kmpc_serialized_parallel"))(place, thread);
-}
-
-bool kmpc_in_front(void)
-{
-    return dlsym(RTLD_DEFAULT, "__kmpc_fork_call") == (void *)kmpc_fork_call;
-}
-
-#else
-
-bool kmpc_in_front(void)
-{
-    return false;
 }
 
 #endif

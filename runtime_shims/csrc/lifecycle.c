@@ -1,8 +1,8 @@
-#include "lifecycle.h"
-
+/* When the shim is at work: start, fork, exit. */
 #include "agent_link.h"
 #include "notice.h"
 #include "runtime.h"
+#include "state.h"
 #include "teams.h"
 
 #include <pthread.h>

@@ -10,7 +10,7 @@
  * been there without it: one of another library in the process, or of OMP_TOOL_LIBRARIES. */
 #include "ompt.h"
 
-#include "kmpc.h"
+#include "front.h"
 #include "regions.h"
 #include "tool.h"
 
@@ -297,7 +297,7 @@ EXPORT ompt_tool_t *ompt_start_tool(unsigned omp_version, const char *runtime_ve
     if (next_tool == NULL)
         next_tool = start_listed(omp_version, runtime_version);
     /* The runtime is faster without a tool. One behind us needs its regions reported as they are. */
-    if (next_tool == NULL && kmpc_in_front())
+    if (next_tool == NULL && front_has_calls())
         return NULL;
     reporting = runtime_holding(__builtin_return_address(0));
     atomic_store(&tool_at_work, reporting != NULL);

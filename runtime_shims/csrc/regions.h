@@ -3,8 +3,8 @@
 #define WATTFOLD_REGIONS_H
 
 #include "agent_link.h"
-#include "lifecycle.h"
 #include "runtime.h"
+#include "state.h"
 #include "teams.h"
 
 /* At the first region, when the launcher did not say: what the program itself would use. */

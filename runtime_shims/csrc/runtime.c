@@ -1,14 +1,11 @@
 #include "runtime.h"
 
-#include "kmpc.h"
-
 #include <dlfcn.h>
 #include <link.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <unistd.h>
 
 /* Texts of the runtimes' error reports: in the read-only data of a program that holds a copy of one. The
@@ -96,7 +93,7 @@ static int loaded_runtime(struct dl_phdr_info *info, size_t size, void *search_o
     return 1;
 }
 
-static void *any_loaded(bool gnu_too)
+void *runtime_loaded(bool gnu_too)
 {
     struct search search = {NULL, gnu_too};
     dl_iterate_phdr(loaded_runtime, &search);
@@ -113,7 +110,7 @@ static void *provider(const void *caller, const char *symbol)
         return library != NULL ? library : RTLD_NEXT;
     if (library != NULL && dlsym(library, symbol) != NULL)
         return library;
-    return any_loaded(true);
+    return runtime_loaded(true);
 }
 
 static _Noreturn void give_up(const char *what)
@@ -216,7 +213,7 @@ const struct runtime *runtime_holding(const void *address)
 {
     void *library = library_of(address);
     if (library == NULL || dlsym(library, entry_names[KMPC_PUSH_NUM_THREADS]) == NULL)
-        library = any_loaded(false);
+        library = runtime_loaded(false);
     return library == NULL ? NULL : runtime_of(library, KMPC_PUSH_NUM_THREADS);
 }
 
@@ -267,26 +264,4 @@ const char *runtime_name(void)
     if (survey.main_holds_libomp)
         return "static-libomp?";
     return survey.main_holds_libgomp ? "static-libgomp?" : "none";
-}
-
-static bool takes_our_tool(void)
-{
-    const char *tools = getenv("OMP_TOOL");
-    void *library = any_loaded(false);
-    Dl_info first, own;
-    if ((tools != NULL && strcasecmp(tools, "disabled") == 0) || library == NULL)
-        return false;
-    /* A runtime with the tool interface defines the symbol itself, weakly. */
-    const bool offers_tools = dlsym(library, "ompt_start_tool") != NULL;
-    dlclose(library);
-    void *found = dlsym(RTLD_DEFAULT, "ompt_start_tool");
-    return offers_tools && found != NULL && dladdr(found, &first) != 0 &&
-           dladdr(libgomp_text, &own) != 0 && first.dli_fbase == own.dli_fbase;
-}
-
-bool runtime_in_front(const char *name)
-{
-    if (strcmp(name, "libomp") == 0)
-        return kmpc_in_front() || takes_our_tool();
-    return strcmp(name, "libgomp") == 0 || strcmp(name, "none") == 0;
 }

@@ -98,9 +98,8 @@ static inline const struct runtime *runtime_for(const void *caller, enum runtime
 /* The LLVM or Intel runtime this address is part of, else one that is loaded; NULL when there is none. */
 const struct runtime *runtime_holding(const void *address);
 
-/* Whether regions of the runtime found can be seen and limited. Not for one linked into the program, nor
- * for an LLVM or Intel runtime that was told to take no tool or finds another one first. */
-bool runtime_in_front(const char *name);
+/* A handle of the first loaded runtime of LLVM or Intel, with `gnu_too` also of GNU; NULL when there is none. */
+void *runtime_loaded(bool gnu_too);
 
 /* What OpenMP runtime the process has now: "libgomp", "libomp", "static-libgomp?", "static-libomp?"
  * or "none". */

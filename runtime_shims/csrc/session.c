@@ -2,6 +2,7 @@
 
 #include "binding.h"
 #include "cpulist.h"
+#include "front.h"
 #include "notice.h"
 #include "process.h"
 #include "runtime.h"
@@ -267,7 +268,7 @@ static bool teams_obey(const struct session *session, const struct team_totals *
 {
     if (!session->ack_follows)
         return true;
-    const bool in_front = totals->regions > 0 || runtime_in_front(session->runtime);
+    const bool in_front = totals->regions > 0 || front_has(session->runtime);
     return in_front && totals->running_max <= session->limit;
 }
 

@@ -1,4 +1,4 @@
-"""Connections between the rooms of the policies, and class names. Every rule fails on a sample."""
+"""Rooms of the policies, circles of imports, and class names. Every rule fails on a sample."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import ast
 from pathlib import Path
 
 import pytest
-from scripts.code_rules import class_names, rooms
+from scripts.code_rules import circles, class_names, rooms
 
 ROOT = Path(__file__).resolve().parents[2]
 P = rooms.POLICIES
@@ -77,3 +77,32 @@ def test_a_class_name_stands_in_one_module(tmp_path: Path) -> None:
 def test_class_names_of_the_code_pass(capsys: pytest.CaptureFixture[str]) -> None:
     assert class_names.main() == 0, capsys.readouterr().out
     assert "scripts/code_rules/class_names.py" in (ROOT / "scripts" / "check").read_text("utf-8")
+
+
+def test_a_circle_of_modules_is_refused() -> None:
+    modules = {
+        "a": "import b",
+        "b": "def f():\n    from c import g",
+        "c": "if TYPE_CHECKING:\n    import a",
+    }
+    assert circles.circle(circles.python_graph(modules)) == []
+    modules["c"] = "def g():\n    from a import b"
+    found = circles.circle(circles.python_graph(modules))
+    assert set(found) == {"a", "b", "c"}
+    assert found[0] == found[-1]
+
+
+def test_a_package_may_import_its_modules() -> None:
+    modules = {"p": "from p import one", "p.one": "from p import two", "p.two": ""}
+    assert circles.circle(circles.python_graph(modules)) == []
+
+
+def test_a_circle_of_c_modules_is_refused() -> None:
+    files = {"a.c": '#include "a.h"', "a.h": '#include "b.h"', "b.h": "", "b.c": '#include "c.h"'}
+    assert circles.circle(circles.c_graph(files | {"c.h": ""})) == []
+    assert set(circles.circle(circles.c_graph(files | {"c.h": '#include "a.h"'}))) == set("abc")
+
+
+def test_no_modules_of_the_code_import_each_other(capsys: pytest.CaptureFixture[str]) -> None:
+    assert circles.main() == 0, capsys.readouterr().out
+    assert "scripts/code_rules/circles.py" in (ROOT / "scripts" / "check").read_text("utf-8")
