@@ -20,6 +20,7 @@ from typing import Any, TypeVar
 
 import grpc
 import psutil
+from system.site.processes import processes_of
 from waiting import DEADLINE_S, wait_until
 
 from wattfold.contract.cpuset import CpuSet
@@ -338,22 +339,6 @@ def run_command(
             timeout=timeout_s,
             check=False,
         )
-
-
-def processes_of(folder: Path) -> list[int]:
-    """Processes, except zombies, that name a folder in command line or environment."""
-    wanted, found = os.fsencode(folder), []
-    for entry in Path("/proc").iterdir():
-        if not entry.name.isdigit() or int(entry.name) == os.getpid():
-            continue
-        try:
-            text = (entry / "cmdline").read_bytes() + (entry / "environ").read_bytes()
-            state = (entry / "stat").read_text().rpartition(")")[2].split()[0]
-        except OSError:
-            continue
-        if wanted in text and state not in "ZX":
-            found.append(int(entry.name))
-    return found
 
 
 def thread_masks(pid: int) -> dict[int, CpuSet]:

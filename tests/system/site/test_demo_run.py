@@ -13,7 +13,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from system.site.live_site import EXAMPLES, MARK, SHIM, built, processes_of, wait_until
+from system.site.live_site import EXAMPLES, MARK, SHIM, built, wait_until
+from system.site.processes import processes_of
 
 from wattfold.coordinator.demo import report
 

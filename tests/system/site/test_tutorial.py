@@ -20,7 +20,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from system.site.live_site import built, processes_of, wait_until
+from system.site.live_site import built, wait_until
+from system.site.processes import processes_of
 
 ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "docs" / "tutorial.md").read_text(encoding="utf-8")

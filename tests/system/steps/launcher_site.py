@@ -6,7 +6,8 @@ import os
 from pathlib import Path
 
 import grpc
-from system.site.live_site import DEADLINE_S, MARK, LiveSite, processes_of, wait_until
+from system.site.live_site import DEADLINE_S, MARK, LiveSite, wait_until
+from system.site.processes import processes_of
 
 from wattfold.v1 import common_pb2, node_agent_pb2, node_agent_pb2_grpc
 from wattfold.v1 import coordinator_pb2 as pb
