@@ -71,8 +71,8 @@ def here(tree: Path, *words: str, timeout_s: float = 300.0) -> subprocess.Comple
 
 
 def test_it_keeps_the_contract_and_its_own_test(tree: Path) -> None:
-    own = [f"tests/unit/policies/test_{name}.py" for name in ("shortest_first", "making_way")]
-    tests = ["-k", "shortest or making", "tests/contract/policies", *own]
+    own = [f"tests/unit/policies/test_{name}.py" for name in ("shortest_first", "shrink_for_waiting")]
+    tests = ["-k", "shortest or shrink-for or shrink_for", "tests/contract/policies", *own]
     done = here(tree, "-m", "pytest", "-q", "-p", "no:cacheprovider", *tests)
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]
     assert int(re.search(r"(\d+) passed", done.stdout)[1]) >= 24
@@ -116,7 +116,7 @@ def test_the_documents_then_name_it(tree: Path) -> None:
     for name in ("simulation.md", "examples/coordinator.toml", "man/wattfold.1"):
         text = (tree / "docs" / name).read_text(encoding="utf-8").replace("\\-", "-")
         assert "shortest-first" in text, name
-        assert "making-way" in text, name
+        assert "shrink-for-waiting" in text, name
     assert here(tree, generator, "--check").returncode == 0
 
 
