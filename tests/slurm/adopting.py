@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from slurm.cluster import SlurmCluster
 from system.agent.agent_process import AgentProcess
 from waiting import wait_until
 
+from wattfold.coordinator.demo.beside_slurm.cluster import SlurmCluster
 from wattfold.v1 import node_agent_pb2 as pb
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from slurm.cluster import SlurmCluster, missing, slurm_cluster
+
+from wattfold.coordinator.demo.beside_slurm.cluster import SlurmCluster, missing, slurm_cluster
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -9,10 +9,10 @@ from pathlib import Path
 import grpc
 import pytest
 from slurm.adopting import PLUGIN, allowed, attached, live, node_of
-from slurm.cluster import CGROUPS
 from system.agent.agent_process import NOBODY
 from waiting import wait_until
 
+from wattfold.coordinator.demo.beside_slurm.cluster import CGROUPS
 from wattfold.v1 import common_pb2 as common
 from wattfold.v1 import node_agent_pb2 as pb
 

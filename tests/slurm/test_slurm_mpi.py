@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 from slurm.adopting import PLUGIN, Node, live, node_of
-from slurm.cluster import SlurmCluster
 from waiting import wait_until
 
+from wattfold.coordinator.demo.beside_slurm.cluster import SlurmCluster
 from wattfold.v1 import node_agent_pb2 as pb
 
 pytestmark = pytest.mark.skipif(not PLUGIN.exists(), reason="needs spank_wattfold.so")

@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from slurm.cluster import CGROUPS, slurm_cluster
+from wattfold.coordinator.demo.beside_slurm.cluster import CGROUPS, slurm_cluster
 
 
 def mentions(word: str) -> list[str]:

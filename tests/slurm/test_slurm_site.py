@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 from slurm.adopting import PLUGIN, compiled
-from slurm.cluster import SlurmCluster
 from system.site.live_site import LiveSite, built, site_plan, wait_until
 
+from wattfold.coordinator.demo.beside_slurm.cluster import SlurmCluster
 from wattfold.v1 import coordinator_pb2 as pb
 
 pytestmark = pytest.mark.skipif(not PLUGIN.exists(), reason="needs spank_wattfold.so")

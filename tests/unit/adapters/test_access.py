@@ -213,6 +213,7 @@ def test_of_others_jobs_no_text_is_shown_but_whose_and_why(attempt: str) -> None
     job.processors.add(pid=4711)
     job.shares.add(node_id="n0", cpus="0-1")
     job.job_id, job.user, job.uid = "7", "ada", 0
+    job.manager, job.manager_job_id = "slurm", "12_3"
     job.reason = f"retrying to {attempt}: cannot open /SECRET"
     job.spec.size_min = 3
     shown = public(job)

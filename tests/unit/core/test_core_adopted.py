@@ -8,13 +8,14 @@ from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import JobId, NodeId
 from wattfold.coordinator.core.model import actions as act
 from wattfold.coordinator.core.model import reports
+from wattfold.coordinator.core.model.adopted import AdoptedJob
 
 N0 = NodeId("n0")
 SLURM = JobId("slurm-7")
 
 
 def seen(stage: Stage, cpus: str, job: JobId = SLURM) -> list[act.Action]:
-    jobs = (reports.AdoptedJob(job_id=job, cpus=CpuSet.parse(cpus)),)
+    jobs = (AdoptedJob(job_id=job, cpus=CpuSet.parse(cpus)),)
     return stage.send(reports.AdoptedJobsSeen(node_id=N0, jobs=jobs))
 
 

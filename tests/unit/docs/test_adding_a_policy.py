@@ -71,7 +71,8 @@ def here(tree: Path, *words: str, timeout_s: float = 300.0) -> subprocess.Comple
 
 
 def test_it_keeps_the_contract_and_its_own_test(tree: Path) -> None:
-    own = [f"tests/unit/policies/test_{name}.py" for name in ("shortest_first", "shrink_for_waiting")]
+    names = ("shortest_first", "shrink_for_waiting")
+    own = [f"tests/unit/policies/test_{name}.py" for name in names]
     tests = ["-k", "shortest or shrink-for or shrink_for", "tests/contract/policies", *own]
     done = here(tree, "-m", "pytest", "-q", "-p", "no:cacheprovider", *tests)
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]

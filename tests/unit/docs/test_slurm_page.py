@@ -5,11 +5,15 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from wattfold.coordinator.adapters.resource_manager import settings
+from wattfold.coordinator.adapters.resource_manager.settings import SlurmSettings
 from wattfold.nodeagent.core.adoption import MESSAGE_BYTES_MAX
 from wattfold.nodeagent.core.launch import ResizeMode
 
 ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "docs" / "slurm.md").read_text(encoding="utf-8")
+MANUAL = (ROOT / "docs/man/wattfold-coordinator.8").read_text(encoding="utf-8")
+MODULE = (ROOT / "packaging/slurm/job_submit_wattfold.lua").read_text(encoding="utf-8")
 CONTRACT = (ROOT / "proto" / "README.md").read_text(encoding="utf-8")
 PLUGIN = (ROOT / "runtime_shims" / "spank" / "spank_wattfold.c").read_text(encoding="utf-8")
 
@@ -22,6 +26,34 @@ def first_column(heading: str) -> list[str]:
 def test_the_arguments_are_those_of_the_plugin() -> None:
     arguments = re.findall(r'strncmp\(text, "(\w+=)"', PLUGIN)
     assert [argument.partition("=")[0] + "=" for argument in first_column("argument")] == arguments
+
+
+def test_the_settings_are_those_of_the_coordinator() -> None:
+    assert first_column("setting of `[slurm]`") == [*settings.TABLE]
+    shown = SlurmSettings()
+    for name in ("poll_s", "timeout_s", "comments_s", "licence_total", "reservation"):
+        default = getattr(shown, name)
+        text = f"{default:g}" if isinstance(default, float) else str(default)
+        assert re.search(rf"\| `{name}` \|.* Default: {text} \|", PAGE), name
+        entry = MANUAL.split(f"\n.B {name}\n")[1].split("\n.TP")[0].split("\n.SS")[0]
+        assert entry.endswith(f"Default: {text}."), name
+
+
+def test_the_policies_are_those_that_choose_caps_of_running_jobs() -> None:
+    sentence = PAGE.split("must choose the caps of running jobs: ")[1].split(".")[0]
+    assert sorted(re.findall(r"`([^`]+)`", sentence)) == sorted(settings.recapping())
+
+
+def test_the_watts_of_a_core_are_those_of_the_module() -> None:
+    defaults = dict(re.findall(r"tonumber\((\w+)\) or (\d+)", MODULE))
+    assert set(defaults) == {"wattfold_watts_per_core", "wattfold_watts_per_node"}
+    assert f"`wattfold_watts_per_core` (default: {defaults['wattfold_watts_per_core']})" in PAGE
+    assert f"exclusive jobs (default: {defaults['wattfold_watts_per_node']})" in PAGE
+    line = 'pcall(dofile, "/usr/share/wattfold/slurm/job_submit_wattfold.lua")'
+    package = (ROOT / "packaging/packages/wattfold-coordinator.yaml").read_text(encoding="utf-8")
+    assert "dst: /usr/share/wattfold/slurm/job_submit_wattfold.lua" in package
+    assert line in PAGE
+    assert line in MODULE
 
 
 def test_the_modes_are_those_of_the_plugin() -> None:

@@ -47,10 +47,15 @@ from wattfold.coordinator.adapters.planning import Planner
 from wattfold.coordinator.adapters.recorder import Recorder
 from wattfold.coordinator.adapters.reloading import Reloader
 from wattfold.coordinator.adapters.requests.budgets import AnnouncedLog
+from wattfold.coordinator.adapters.resource_manager.admission import Admission
+from wattfold.coordinator.adapters.resource_manager.comments import Commenter
+from wattfold.coordinator.adapters.resource_manager.slurm import Slurm
+from wattfold.coordinator.adapters.resource_manager.watch import ManagerWatch
 from wattfold.coordinator.adapters.service import Service
 from wattfold.coordinator.app.connections import listen_address, members
 from wattfold.coordinator.core.model import actions as act
 from wattfold.coordinator.core.model.plan import Policy
+from wattfold.coordinator.core.model.resource_manager import SLURM
 from wattfold.coordinator.policies.driver.warm_up import warm_up
 from wattfold.coordinator.solvers.worker import (
     Crashed,
@@ -182,6 +187,7 @@ async def wire(
     nodes.follow_queues(config.queues)
     nodes.follow_accounts(config.accounts)
     nodes.follow_ramp(config.ramp)
+    nodes.follow_manager(SLURM if config.slurm else "")
     # Nodes with running leases come first: each of the others costs a timeout if it is off.
     nodes.follow(config.nodes, first=held)
     planner.placing = lambda: placing(config.placement, nodes.places())
@@ -196,6 +202,7 @@ async def wire(
     # need not wait. On a busy machine this took longer than the timeout of commands.
     await worker.call(len, "", deadline_s=WORKER_START_S)
     await viewer.call(loaded, deadline_s=WORKER_START_S)
+    _watch_slurm(config, service, stopped, stack)
     if await first_answers(agents, service, stopped):
         print(
             f"ready listen={listen_address(config)} budget_w={_budget_w(service):.1f}", flush=True
@@ -328,6 +335,30 @@ def _follow_emergencies(
         follower = asyncio.create_task(EmergencyFile(path, emergencies).follow_for_ever())
         follower.add_done_callback(lambda task: _died(stopped, task))
         stack.callback(follower.cancel)
+
+
+def _watch_slurm(
+    config: Config,
+    service: Service,
+    stopped: asyncio.Future[int],
+    stack: contextlib.AsyncExitStack,
+) -> None:
+    if config.slurm is not None:
+        settings, slurm = config.slurm, Slurm(config.slurm)
+        admission = None
+        if settings.licence_total:
+            admission = Admission(
+                slurm, lambda: service.core.state, lambda: service.clock.now_ns() / 1e9
+            )
+        watch = ManagerWatch(
+            slurm, lambda: service.core.state, service.post, settings.poll_s, admission
+        )
+        tasks = [watch.run()]
+        if settings.comments_s:
+            tasks.append(Commenter(slurm, lambda: service.core.state, settings.comments_s).run())
+        for running in [asyncio.create_task(task) for task in tasks]:
+            running.add_done_callback(lambda task: _died(stopped, task))
+            stack.callback(running.cancel)
 
 
 def _budget_w(service: Service) -> float:

@@ -25,7 +25,7 @@ from wattfold.coordinator.core.model.jobs.job_units import misshapen
 from wattfold.coordinator.core.model.plan import Plan, Preemption, Refusal
 from wattfold.coordinator.core.model.reservation import Windows
 from wattfold.coordinator.core.power.charge import assigned_on_uw
-from wattfold.coordinator.core.rules.jobs import preemption
+from wattfold.coordinator.core.rules.jobs import allocations, preemption
 from wattfold.coordinator.core.rules.jobs.restart_target import firm, immovable, restarts
 from wattfold.coordinator.core.rules.nodes import decided_sleep, reach
 from wattfold.coordinator.core.rules.snapshot import without_jobs
@@ -54,6 +54,8 @@ def accept(plan: Plan, state: State, now_ns: int) -> Accepted:
         job = state.jobs.get(assignment.job_id)
         if job is not None and firm(state, job):
             continue  # The job has what it waits for. The plan need not mention it.
+        if job is not None and job.spec.manager:
+            assignment = allocations.within_allocation(job, assignment)
         if job is not None and job.spec.levels:
             # Levels that the job requested override those of the policy.
             levels = assignment.levels.under(job.spec.levels)

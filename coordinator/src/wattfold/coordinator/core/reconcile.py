@@ -189,6 +189,8 @@ def _suspensions(
     """Suspend or resume processes to match the state of their job."""
     wanted = job.state is JobState.SUSPENDED
     out: list[act.Action] = []
+    if job.spec.manager:
+        return out
     for rank in ranks:
         asks = rank.running and rank.stopped is not wanted and not rank.stopping
         if not asks or now_ns < rank.retry_ns or not state.nodes[rank.node_id].reachable:

@@ -135,11 +135,12 @@ def run_mix(
     show: Callable[[pb.ClusterView, int], None],
     interruption: Interruption,
     during: Callable[[float], None] | None = None,
+    submit: Callable[[pb.JobSpec], str] | None = None,
 ) -> Finished:
     """Submit the jobs at their arrival times, and return when the last job has ended.
 
     ``show`` gets every view and the number of ended jobs; ``during`` gets the seconds since the
-    start.
+    start. ``submit`` submits a job in another way than to the coordinator, and returns its ID.
     """
     start_s, start = time.time(), time.monotonic()
     waiting = sorted(mix, key=lambda arrival: arrival.at_s)
@@ -149,8 +150,9 @@ def run_mix(
         interruption.check()
         now_s = time.monotonic() - start
         while waiting and waiting[0].at_s <= now_s:
-            request = pb.SubmitRequest(spec=waiting.pop(0).spec, idempotency_key=uuid.uuid4().hex)
-            ids.append(client.submit(request))
+            spec = waiting.pop(0).spec
+            request = pb.SubmitRequest(spec=spec, idempotency_key=uuid.uuid4().hex)
+            ids.append(submit(spec) if submit is not None else client.submit(request))
         if during is not None:
             during(now_s)
         jobs = _jobs(client, ids)

@@ -24,6 +24,7 @@ from wattfold.coordinator.adapters.agents.inventories import MessageError, node_
 from wattfold.coordinator.adapters.agents.own_lag import OwnLag, Silence
 from wattfold.coordinator.adapters.clock import Clock
 from wattfold.coordinator.core.model import reports
+from wattfold.coordinator.core.model.adopted import AdoptedJob
 from wattfold.coordinator.core.model.node import NodeSpec
 from wattfold.v1 import node_agent_pb2 as pb
 
@@ -77,7 +78,7 @@ class AgentLink:
         self.commands = AgentCommands(self._calls, hooks, settings, self._remembered, self._closed)
         self._reported: set[tuple[JobId, int]] = set()
         """Ends that were posted, by job and attempt."""
-        self._adopted: tuple[reports.AdoptedJob, ...] = ()
+        self._adopted: tuple[AdoptedJob, ...] = ()
         """Jobs of another owner, as were posted last."""
         self._offset = messages.ClockOffset()
         self._not_held: messages.Powers = {}
@@ -254,16 +255,20 @@ class AgentLink:
             self._fault = message.launch_fault
             fault = reports.LaunchFaultReported(node_id=self.node_id, reason=self._fault)
             self._hooks.post(fault)
-        adopted = messages.adopted(message.jobs)
-        if changed := set(adopted) - set(self._adopted):
-            jobs = tuple(job for job in adopted if job in changed)
-            self._hooks.post(reports.AdoptedJobsSeen(node_id=self.node_id, jobs=jobs))
-        self._adopted = adopted
         ended = [messages.process(entry) for entry in message.ended]
         for reading in ended:
             if (reading.job_id, reading.attempt) not in self._reported:
                 self._hooks.post(reports.ProcessEnded(node_id=self.node_id, process=reading))
         self._reported = {(reading.job_id, reading.attempt) for reading in ended}
+        self._take_adopted(messages.adopted(message.jobs))
+
+    def _take_adopted(self, adopted: tuple[AdoptedJob, ...]) -> None:
+        """Report new and changed jobs of another owner, after the ends of their earlier steps."""
+        gone = {job_id for job_id, _ in self._reported}
+        known = {job for job in self._adopted if job.job_id not in gone}
+        if news := tuple(job for job in adopted if job not in known):
+            self._hooks.post(reports.AdoptedJobsSeen(node_id=self.node_id, jobs=news))
+        self._adopted = adopted
 
     def _closed(self, reason: str) -> None:
         # The failed launch reports it to the core. The next message shows whether it persists.

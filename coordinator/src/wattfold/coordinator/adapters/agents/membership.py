@@ -18,6 +18,7 @@ from wattfold.coordinator.adapters.service import Service
 from wattfold.coordinator.core.model import configuration, reports
 from wattfold.coordinator.core.model.queue import Queue
 from wattfold.coordinator.core.model.ramp_limits import RampLimits
+from wattfold.coordinator.core.model.resource_manager import ManagerConfigured
 
 log = logging.getLogger("wattfold.coordinator")
 
@@ -81,6 +82,11 @@ class Membership:
         """Make these the ramp limits."""
         if self._service.core.state.ledger.ramp.limits != limits:
             self._service.post(configuration.RampConfigured(limits=limits))
+
+    def follow_manager(self, name: str) -> None:
+        """Make this the resource manager that owns the jobs; empty = the coordinator does."""
+        if self._service.core.state.manager.name != name:
+            self._service.post(ManagerConfigured(name=name))
 
     def _retire(self, node_id: NodeId) -> None:
         means = "charged until its lease expires, then outside this budget"

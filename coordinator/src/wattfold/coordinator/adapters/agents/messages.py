@@ -9,7 +9,7 @@ from collections.abc import Iterable
 import grpc.aio
 
 from wattfold.contract.cpuset import MAX_CPU
-from wattfold.contract.ids import JobId, ZoneName
+from wattfold.contract.ids import JobId, ZoneName, valid_name
 from wattfold.contract.plausible import power_uw_max
 from wattfold.contract.processor_map import PES_MAX, digits
 from wattfold.contract.refusals import NODE_FAULT
@@ -29,8 +29,11 @@ from wattfold.coordinator.adapters.learning.observations import (
     PeSample,
     ZoneSample,
 )
+from wattfold.coordinator.adapters.requests.wire_enums import MODES
 from wattfold.coordinator.core.model import actions as act
 from wattfold.coordinator.core.model import reports
+from wattfold.coordinator.core.model.adopted import AdoptedJob
+from wattfold.coordinator.core.model.job import ResizeMode
 from wattfold.coordinator.core.model.jobs.attempt import Saving
 from wattfold.coordinator.core.model.node import NodeSpec
 from wattfold.v1 import node_agent_pb2 as pb
@@ -155,17 +158,27 @@ def process(message: pb.ProcessInfo) -> reports.ProcessReading:
         gpu_energy_uj=message.gpu_energy_uj,
         ran_ns=message.elapsed_ns,
         command_digest=message.command_digest,
+        adopted=_adopted(message) if message.state == pb.PROCESS_STATE_RUNNING else None,
     )
 
 
 def adopted(
     entries: Iterable[pb.JobUsage] | Iterable[pb.ProcessInfo],
-) -> tuple[reports.AdoptedJob, ...]:
+) -> tuple[AdoptedJob, ...]:
     """Return the running jobs of another owner, with their cores."""
-    return tuple(
-        reports.AdoptedJob(job_id=JobId(entry.job_id), cpus=cpus_of(entry.cpus))
-        for entry in entries
-        if entry.HasField("adoption")
+    return tuple(found for entry in entries if (found := _adopted(entry)) is not None)
+
+
+def _adopted(entry: pb.JobUsage | pb.ProcessInfo) -> AdoptedJob | None:
+    if not entry.HasField("adoption"):
+        return None
+    told = entry.adoption
+    return AdoptedJob(
+        job_id=JobId(entry.job_id),
+        cpus=cpus_of(entry.cpus),
+        allocated=cpus_of(told.allocated_cpus),
+        mode=MODES.get(told.mode, ResizeMode.FIXED) if told.mode else ResizeMode.FIXED,
+        app=told.app if valid_name(told.app) else "",
     )
 
 

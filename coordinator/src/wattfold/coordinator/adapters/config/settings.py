@@ -40,6 +40,8 @@ from wattfold.coordinator.adapters.node_power.settings import SETTINGS as _POWER
 from wattfold.coordinator.adapters.node_power.settings import PowerSettings, power_from
 from wattfold.coordinator.adapters.placing import PlacementSettings
 from wattfold.coordinator.adapters.requests.submissions import TimeLimits
+from wattfold.coordinator.adapters.resource_manager.settings import KEY as _SLURM
+from wattfold.coordinator.adapters.resource_manager.settings import SlurmSettings, slurm_from
 from wattfold.coordinator.core.model.configuration import AccountsConfigured
 from wattfold.coordinator.core.model.plan import Policy
 from wattfold.coordinator.core.model.queue import Queue
@@ -133,6 +135,8 @@ class Config:
     emergency: EmergencySettings = EmergencySettings()  # noqa: RUF009 - immutable
     power: PowerSettings = PowerSettings()  # noqa: RUF009 - immutable
     ramp: RampLimits = RampLimits()  # noqa: RUF009 - immutable
+    slurm: SlurmSettings | None = None
+    """Slurm owns the jobs; None = the coordinator has its own queue."""
 
     @property
     def planning_settings(self) -> tuple[tuple[str, str], ...]:
@@ -181,7 +185,7 @@ def _text(path: Path) -> str:
 
 def _build(source: Source, raw: dict[str, Any], flags: dict[str, Any]) -> Config:
     others = "jobs", "node", "queue", "placement", "metrics", "history", "emergency", "power"
-    tables = {*_POLICIES, *others, "account", "user", "fair_share"}
+    tables = {*_POLICIES, *others, "account", "user", "fair_share", _SLURM}
     if not isinstance(raw.get("budget"), float | int):  # A number was meant for budget_w.
         tables.add("budget")
     top = _by_one_name({key: value for key, value in raw.items() if key not in tables})
@@ -216,9 +220,11 @@ def _build(source: Source, raw: dict[str, Any], flags: dict[str, Any]) -> Config
         source, checked_values(source, table_of(source, raw, "power"), _POWER, "power.")
     )
     boot_uw = power.sleep.boot_uw - power.sleep.asleep_uw
+    policy = _policy(source, policy_name, policies)
     return Config(
         energy_price=energy.price_from(source, checked.get(energy.KEY, ""), queues),
-        policy=_policy(source, policy_name, policies),
+        policy=policy,
+        slurm=slurm_from(source, raw, policy),
         policy_settings=_stated(policy_name, policies),
         nodes=nodes,
         placement=placement,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from wattfold.coordinator.adapters.copies import job_messages
+from wattfold.coordinator.adapters.copies.manager_views import manager_statements
 from wattfold.coordinator.adapters.copies.map_views import statements as map_statements
 from wattfold.coordinator.adapters.copies.node_views import (
     attempt_statements,
@@ -78,7 +79,8 @@ def explanation(
         reply.job.CopyFrom(message)
     elif job.state is JobState.SUSPENDED:
         reply.summary = "Suspended: its processes are stopped."
-        reply.lines.append(f"`wattfold resume {job.job_id}` resumes it.")
+        if not job.spec.manager:
+            reply.lines.append(f"`wattfold resume {job.job_id}` resumes it.")
         reply.lines.append("It keeps its cores and its power, and its time limit is paused.")
     else:
         reply.summary = f"The job is {job.state.value}."
@@ -86,6 +88,7 @@ def explanation(
             reply.lines.append(f"It {waits}.")
         if job.following is not None:
             reply.summary = f"{job.reason[:1].upper()}{job.reason[1:]}."
+    reply.lines.extend(manager_statements(state, job))
     if message.message:
         reply.lines.append(message.message)
     reply.lines.extend(attempt_statements(job))

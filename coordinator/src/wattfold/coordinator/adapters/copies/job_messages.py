@@ -157,6 +157,8 @@ def job_without_spec(job: Job, seen: Observations, clock: Clock, now_ns: int) ->
     )
     if job.spec.uid != UNKNOWN_UID:
         message.uid = job.spec.uid
+    if job.allocation is not None:
+        message.manager, message.manager_job_id = job.spec.manager, job.allocation.seen.label
     for speed in job.speeds:
         message.speeds.add(
             cores=speed.cores,
@@ -193,7 +195,7 @@ def uses_of(job: Job, seen: Observations) -> list[RankEnd | JobSample | Attempt]
     """Return the usage of a job: of its attempts, its ended processes and its running processes."""
     # The journal has the usage of ended processes; the newest telemetry has the usage of the
     # others.
-    ends = [rank.end for rank in job.ranks.values() if rank.end]
+    ends = [end for rank in job.ranks.values() if (end := rank.end or rank.spent)]
     return [*job.attempts, *ends, *(sample for _, sample in _running(job, seen))]
 
 

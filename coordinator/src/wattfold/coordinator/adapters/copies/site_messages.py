@@ -7,6 +7,7 @@ from wattfold.contract.units import w_from_uw
 from wattfold.coordinator.adapters.clock import Clock
 from wattfold.coordinator.adapters.copies.job_messages import residuals
 from wattfold.coordinator.adapters.copies.level_effects import add_levels
+from wattfold.coordinator.adapters.copies.manager_views import add_manager
 from wattfold.coordinator.adapters.copies.node_views import (
     add_amounts,
     add_duty,
@@ -57,6 +58,7 @@ def node_message(state: State, node: Node, sample: NodeSample | None) -> pb.Node
         drift_count=sample.drift_count if sample else 0,
         power_source=_power_source(sample),
         launch_fault=node.fault,
+        manager_state=state.manager.nodes.get(node.node_id, ""),
     )
     add_duty(message, state, node)
     add_power_state(message, state, node)
@@ -145,6 +147,7 @@ def power_message(
         node.power in (PowerState.CALLED, PowerState.BOOTING) for node in changing
     )
     message.kept_awake_nodes = state.keep_awake
+    add_manager(message, state, clock)
     message.decides_sleep = state.settings.sleep.decides
     message.emulated_nodes = sum(spec.emulated for spec in known)
     if state.emergency is not None:

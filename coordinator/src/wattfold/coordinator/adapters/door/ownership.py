@@ -22,7 +22,7 @@ PUBLIC = frozenset(
         *("job_id", "user", "uid", "access", "state", "submitted_at_s", "started_at_s"),
         *("ended_at_s", "size", "cap_uw", "shares", "resizes", "done", "remaining_s", "over_s"),
         *("reason", "spec", "size_ordered", "next_size", "expected_start_at_s", "start_promised"),
-        *("dram_cap_uw", "gpu_cap_uw", "array"),
+        *("dram_cap_uw", "gpu_cap_uw", "array", "manager", "manager_job_id"),
     }
 )
 """Fields of a job that all users who can connect may see."""

@@ -6,7 +6,6 @@ An order for an array applies to all of its tasks. It is refused only if it fits
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any, NoReturn
 
 import grpc
@@ -22,6 +21,7 @@ from wattfold.coordinator.core.model.job import Job, JobState
 from wattfold.coordinator.core.model.jobs.job_array import JobArray
 from wattfold.coordinator.core.rules.job_arrays import arrays
 from wattfold.coordinator.core.rules.job_arrays.array_counts import awaited, shown_state
+from wattfold.coordinator.core.rules.jobs import managed_jobs
 from wattfold.coordinator.core.rules.jobs.adoption import UNSTARTED
 from wattfold.coordinator.core.rules.jobs.attempt_events import requeue_refusal, resize_refusal
 from wattfold.coordinator.core.rules.power import emergency
@@ -47,7 +47,10 @@ class JobOrders(coordinator_pb2_grpc.CoordinatorServicer):
 
     async def Cancel(self, request: pb.CancelRequest, context: Any) -> pb.CancelResponse:
         """Cancel a job: end it, or remove it from the queue."""
-        job_id = (await self._job(request.job_id, context)).job_id
+        job = await self._job(request.job_id, context)
+        if why := managed_jobs.refusal(job, "cancel"):
+            await _abort(context, grpc.StatusCode.FAILED_PRECONDITION, why)
+        job_id = job.job_id
         array = self._state.arrays.get(JobId(request.job_id))
         named = array.array_id if array else job_id
         await self._request(ev.JobCancelRequested(job_id=named, force=request.force), context)
@@ -77,6 +80,8 @@ class JobOrders(coordinator_pb2_grpc.CoordinatorServicer):
         """
 
         def refusal(job: Job) -> str:
+            if why := managed_jobs.refusal(job, "requeue"):
+                return why
             why = requeue_refusal(job)
             if not why and job.final and self._service.launch_data(job.job_id) is None:
                 why = "its environment was deleted; submit it again"
@@ -101,7 +106,11 @@ class JobOrders(coordinator_pb2_grpc.CoordinatorServicer):
 
     async def ResumeJob(self, request: pb.ResumeJobRequest, context: Any) -> pb.ResumeJobResponse:
         """Resume a suspended job."""
-        refusal = partial(emergency.resume_refusal, self._state)
+
+        def refusal(job: Job) -> str:
+            why = managed_jobs.refusal(job, "resume")
+            return why or emergency.resume_refusal(self._state, job)
+
         job_id = await self._fitting(request.job_id, context, refusal)
         await self._request(ev.JobResumeRequested(job_id=job_id), context)
         return pb.ResumeJobResponse()
@@ -155,12 +164,16 @@ class JobOrders(coordinator_pb2_grpc.CoordinatorServicer):
 
 
 def _hold_refusal(job: Job) -> str:
+    if why := managed_jobs.refusal(job, "hold"):
+        return why
     if job.state in UNSTARTED:
         return ""
     return f"job {job.job_id} is {job.state.value}; only a waiting job can be held"
 
 
 def _release_refusal(job: Job) -> str:
+    if why := managed_jobs.refusal(job, "release"):
+        return why
     if job.state is JobState.HELD:
         return ""
     waits = f": it {job.reason}" if job.state is JobState.WAITING else ""
@@ -168,6 +181,8 @@ def _release_refusal(job: Job) -> str:
 
 
 def _suspend_refusal(job: Job) -> str:
+    if why := managed_jobs.refusal(job, "suspend"):
+        return why
     if job.state is JobState.RUNNING:
         return ""
     return f"job {job.job_id} is {job.state.value}; only a running job can be suspended"

@@ -21,6 +21,7 @@ from wattfold.coordinator.adapters.service import Service
 from wattfold.coordinator.core.model import events as ev
 from wattfold.coordinator.core.model.job import PLACED_STATES, Job, JobSpec
 from wattfold.coordinator.core.rules.job_arrays.arrays import first_waiting
+from wattfold.coordinator.core.rules.jobs import managed_jobs
 from wattfold.coordinator.core.state.state import State
 from wattfold.v1 import coordinator_pb2 as pb
 from wattfold.v1 import coordinator_pb2_grpc
@@ -126,6 +127,8 @@ def _changes(before: JobSpec, after: JobSpec, clock: Clock) -> list[pb.JobChange
 
 def _signal_refusal(job: Job, attempt: int, alive: list[NodeId]) -> str:
     """Return why a job cannot be signalled, or an empty string."""
+    if why := managed_jobs.refusal(job, "signal"):
+        return why
     if attempt and attempt != job.attempt:
         return f"it is at attempt {job.attempt}, not {attempt}"
     if job.final:

@@ -21,6 +21,7 @@ from wattfold.coordinator.adapters.requests.submissions import TimeLimits
 from wattfold.coordinator.core.model import events as ev
 from wattfold.coordinator.core.model.job import Job, JobKind, JobSpec, JobState, SizeUnit
 from wattfold.coordinator.core.model.reservation import ENDLESS_NS, Windows
+from wattfold.coordinator.core.rules.jobs import managed_jobs
 from wattfold.coordinator.core.state.state import State
 from wattfold.v1 import coordinator_pb2 as pb
 
@@ -38,6 +39,8 @@ def modification(
     operator: bool,
 ) -> ev.JobModified:
     """Return the requested change. Raises InvalidRequestError if it is not permitted."""
+    if why := managed_jobs.refusal(job, "update"):
+        raise InvalidRequestError(why)
     if job.state not in _CHANGEABLE:
         ends = "has ended" if job.final else "is ending"
         raise InvalidRequestError(f"the job {ends}: it is {job.state.value}")

@@ -151,6 +151,12 @@ class SubmitRequests(coordinator_pb2_grpc.CoordinatorServicer):
 
     def _checked(self, request: pb.SubmitRequest, who: Peer) -> _Checked:
         state = self._state
+        if state.manager.name:
+            text = (
+                "the jobs of this site belong to Slurm; submit with sbatch, salloc or srun "
+                "(--wattfold=team lets Wattfold resize the job)"
+            )
+            raise RefusedError(grpc.StatusCode.FAILED_PRECONDITION, text)
         try:
             queue = queue_of(request.spec.queue, state.queues)
             spec = job_spec(request.spec, limits_in(queue, self._limits))

@@ -41,6 +41,7 @@ FIELDS: Fields[pb.Node] = {
     "gpus": Field(lambda node: len(node.gpus)),
     "free_gpus": Field(lambda node: len(node.free_gpus)),
     "features": Field(lambda node: ",".join(node.features)),
+    "slurm": Field(lambda node: node.manager_state),
     "jobs": Field(lambda node: len(node.job_ids)),
     "job_list": Field(lambda node: ",".join(node.job_ids)),
     "reason": Field(_reason),

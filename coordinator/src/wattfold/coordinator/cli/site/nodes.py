@@ -167,6 +167,7 @@ def _notes(node: pb.Node) -> str:
     notes = [node.message] if node.message else []
     notes += [f"cannot start jobs: {node.launch_fault}"] if node.launch_fault else []
     notes += [text for text in (node.duty_reason, node.waits_for) if text]
+    notes += [f"{node.manager_state} in Slurm"] if node.manager_state else []
     notes += f.power_notes(node)
     if node.outside_uw and node.duty != pb.NODE_DUTY_OUTSIDE:
         notes.append(f"outside the ledger, may draw {f.power(node.outside_uw)}")

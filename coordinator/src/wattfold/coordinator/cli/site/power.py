@@ -131,6 +131,9 @@ def _power_sheet(answer: pb.Power) -> FieldTable:
         fields.append(("ramp limit", _ramp(answer.ramp)))
     if answer.decides_sleep or answer.asleep_nodes or answer.booting_nodes:
         fields.append(("sleep", _sleep(answer)))
+    if manager := manager_text(answer):
+        style = "" if answer.manager.reachable else "bold yellow"
+        fields.append((answer.manager.name, Styled(manager, style)))
     if answer.due_jobs:
         fields.append(("due dates", _due(answer)))
     if answer.gpus:
@@ -139,6 +142,20 @@ def _power_sheet(answer: pb.Power) -> FieldTable:
     if answer.levelled_jobs:
         fields.append(("DRAM and GPU caps", _levels(answer)))
     return field_table(fields + outside_fields(answer))
+
+
+def manager_text(answer: pb.Power) -> str:
+    """Describe the resource manager that owns the jobs; empty if there is none."""
+    manager = answer.manager
+    if not manager.name:
+        return ""
+    jobs = (
+        f"{manager.running_jobs} running jobs ({manager.adopted_jobs} adopted), "
+        f"{manager.waiting_jobs} waiting"
+    )
+    if manager.reachable:
+        return jobs
+    return f"no answer since {f.clock(manager.since_s)}: {manager.reason}; {jobs}"
 
 
 def asleep_count(answer: pb.Power) -> str:

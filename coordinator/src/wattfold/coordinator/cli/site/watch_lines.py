@@ -13,7 +13,7 @@ from wattfold.coordinator.cli.jobs.lists.job_tables import (
 )
 from wattfold.coordinator.cli.shared.texts import formatting as f
 from wattfold.coordinator.cli.site.node_columns import cap_uw
-from wattfold.coordinator.cli.site.power import asleep_count, excess, is_late, outside
+from wattfold.coordinator.cli.site.power import asleep_count, excess, is_late, manager_text, outside
 from wattfold.v1 import coordinator_pb2 as pb
 
 
@@ -27,6 +27,8 @@ def snapshot_lines(view: pb.ClusterView) -> list[str]:
     ]
     if sleeping := asleep_count(power):
         lines.append(f"  {sleeping}")
+    if manager := manager_text(power):
+        lines.append(f"  {power.manager.name} {manager}")
     if power.outside_uw:
         lines.append(f"  {outside(power)}")
     if is_late(power):

@@ -8,6 +8,7 @@ from wattfold.contract.ids import NodeId
 from wattfold.coordinator.core.model.account import Account, UserLimits
 from wattfold.coordinator.core.model.queue import Queue
 from wattfold.coordinator.core.model.ramp_limits import RampLimits
+from wattfold.coordinator.core.model.resource_manager import ManagerConfigured
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,4 +68,6 @@ class RampConfigured:
     limits: RampLimits
 
 
-SettingsChanged = QueuesConfigured | AccountsConfigured | PolicyChanged | RampConfigured
+SettingsChanged = (
+    QueuesConfigured | AccountsConfigured | PolicyChanged | RampConfigured | ManagerConfigured
+)

@@ -32,10 +32,10 @@ from wattfold.coordinator.core.model.node_order import SpareNodesKept as SpareNo
 from wattfold.coordinator.core.model.node_power import NO_CHANGE, PowerPlan
 from wattfold.coordinator.core.model.plan import Plan, PlanningRound, Preemption, Refusal, Waiting
 from wattfold.coordinator.core.model.reports import (
-    AdoptedJobsSeen,
     CapsAnswered,
     CapsNotHeld,
     CapsUnconfirmed,
+    GuestReport,
     JobLaunched,
     LaunchFailed,
     LaunchFaultReported,
@@ -375,7 +375,7 @@ Event = (
     | JobLaunched
     | LaunchFailed
     | LaunchFaultReported
-    | AdoptedJobsSeen
+    | GuestReport
     | PowerAnswered
     | ProcessEnded
     | ProgressReported

@@ -16,6 +16,7 @@ from wattfold.coordinator.core.model.jobs.rank import Rank
 from wattfold.coordinator.core.model.jobs.speeds import SeenSpeed
 from wattfold.coordinator.core.model.jobs.spread import Spread
 from wattfold.coordinator.core.model.levels import PLAIN, Levels
+from wattfold.coordinator.core.model.resource_manager import Allocation
 from wattfold.coordinator.models.forecast import NOTHING_KNOWN, SimilarRuns
 from wattfold.coordinator.models.pass_model import SizeUnit
 
@@ -179,6 +180,7 @@ class JobSpec:
     """
     epochs: int = 0
     """Total number of epochs; 0 = not a training job, or unknown."""
+    manager: str = ""  # Its resource manager, such as ``slurm``; empty = this coordinator.
 
     @property
     def lends(self) -> bool:
@@ -355,10 +357,8 @@ class Job:
     """Assignment of the next attempt, while the current attempt ends for a resize."""
     ordered_ns: int = -1
     """Start of the pending restart at another size."""
-    saved: float = 0.0
-    """Completed share in the snapshot, if known."""
-    told: bool = False
-    """Whether the program reported its completed share in this attempt."""
+    saved: float = 0.0  # Completed share in the snapshot, if known.
+    told: bool = False  # Whether the program reported its completed share in this attempt.
     owed: float = -1.0
     """Completed share when the attempt ended for a resize, until the program reports its progress.
 
@@ -378,8 +378,7 @@ class Job:
     epochs_timed: int = 0
     """Number of timed epochs of the current attempt, with their mean in ``epoch_mean_ns``."""
     epoch_mean_ns: int = 0
-    told_off_ns: int = -1
-    """Time of the order to requeue the job; -1 = no order."""
+    told_off_ns: int = -1  # Time of the order to requeue the job; -1 = no order.
     left_ns: int = 0
     """Time that the previous attempt took to save and exit on request; 0 = not requested."""
     placed_ns: int = -1  # When the current attempt was placed.
@@ -392,6 +391,7 @@ class Job:
     capped_ns: int = 0
     """Run time of all attempts with a package cap; below: the integral of the cap over it."""
     cap_uw_ns: int = 0
+    allocation: Allocation | None = None  # By its resource manager; None = it has none.
 
     @property
     def saved_share(self) -> float:

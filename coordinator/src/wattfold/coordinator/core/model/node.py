@@ -9,6 +9,7 @@ from functools import lru_cache
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import JobId, NodeId, ZoneName
 from wattfold.contract.topology import Topology
+from wattfold.coordinator.core.model.adopted import AdoptedJob
 from wattfold.coordinator.core.model.amounts import Amounts
 from wattfold.coordinator.core.model.node_power import PowerOrder, PowerState
 
@@ -267,6 +268,8 @@ class Node:
     power_order: PowerOrder = PowerOrder.NONE
     rising_uw: int = 0
     """Power that its caps may not get yet, because of the ramp limit."""
+    adopted: dict[JobId, AdoptedJob] = field(default_factory=dict)
+    """Running jobs of another owner, as its agent reported them last."""
 
     @property
     def all_features(self) -> tuple[str, ...]:

@@ -239,6 +239,11 @@ class Policy(Protocol):
         """Whether it starts jobs at lower caps if power is short; others use the maximum."""
         return False
 
+    @property
+    def recaps(self) -> bool:
+        """Whether it chooses the caps of running jobs anew in each round, within the budget."""
+        return False
+
     def propose(self, snapshot: Snapshot, now_ns: int, deadline_s: float) -> Plan:
         """Plan all jobs of the snapshot; return within about ``deadline_s`` seconds."""
 

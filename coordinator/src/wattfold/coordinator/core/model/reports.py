@@ -9,8 +9,10 @@ from dataclasses import dataclass
 
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import JobId, NodeId, ZoneName
+from wattfold.coordinator.core.model.adopted import AdoptedJob
 from wattfold.coordinator.core.model.jobs.attempt import Saving
 from wattfold.coordinator.core.model.node import NodeSpec
+from wattfold.coordinator.core.model.resource_manager import ManagerLost, ManagerSeen
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +67,8 @@ class ProcessReading:
     """Time since its launch by the monotonic clock of its node; 0 = not reported."""
     command_digest: str = ""
     """Digest of the command that it was started with; empty = not reported."""
+    adopted: AdoptedJob | None = None
+    """Only for jobs of another owner that run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -262,19 +266,15 @@ class LaunchFaultReported:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AdoptedJob:
-    """A job of another owner, such as Slurm, with the cores that it holds on a node."""
-
-    job_id: JobId
-    cpus: CpuSet
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class AdoptedJobsSeen:
     """A node runs ``jobs`` of another owner, such as Slurm. Their cores are reserved."""
 
     node_id: NodeId
     jobs: tuple[AdoptedJob, ...]
+
+
+GuestReport = AdoptedJobsSeen | ManagerSeen | ManagerLost
+"""Reports about jobs of a resource manager, by agents and by the manager."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,7 +12,9 @@ from wattfold.coordinator.core.model.configuration import (
     QueuesConfigured,
     RampConfigured,
 )
+from wattfold.coordinator.core.model.resource_manager import ManagerConfigured
 from wattfold.coordinator.core.rules.accounts import limits
+from wattfold.coordinator.core.rules.jobs import managed_jobs
 from wattfold.coordinator.core.state.state import State
 
 
@@ -45,4 +47,5 @@ HANDLERS: dict[type, Callable[[State, Any, int], list[act.Action]]] = {
     AccountsConfigured: limits.configured,
     PolicyChanged: policy_changed,
     RampConfigured: ramp_configured,
+    ManagerConfigured: managed_jobs.configured,
 }

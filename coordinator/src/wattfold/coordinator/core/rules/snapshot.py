@@ -49,6 +49,7 @@ def job_views(state: State, jobs: Iterable[Job], now_ns: int) -> list[JobView]:
         if job.state in (JobState.PENDING, JobState.STARTING, JobState.RUNNING)
         # A job with a stray process must not run a second time.
         and (job.ranks or job.job_id not in strays)
+        and (job.target is not None or not job.spec.manager)
     ]
 
 

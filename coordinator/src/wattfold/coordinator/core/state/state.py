@@ -19,6 +19,7 @@ from wattfold.coordinator.core.model.node_power import SleepSettings
 from wattfold.coordinator.core.model.plan import PlanningRound
 from wattfold.coordinator.core.model.queue import Queue
 from wattfold.coordinator.core.model.reservation import Reservation
+from wattfold.coordinator.core.model.resource_manager import ResourceManagerState
 from wattfold.coordinator.core.power.cap_sums import CapSums
 from wattfold.coordinator.core.power.charge import fixed_uw, given_back_uw
 from wattfold.coordinator.core.power.ledger import PowerLedger
@@ -169,6 +170,7 @@ class State:
     """Sum of all calendar steps since the journal began; positive = forward."""
     gap: Gap | None = None
     """Gap before the current start of the coordinator; None = its monotonic clock counted."""
+    manager: ResourceManagerState = field(default_factory=ResourceManagerState)
     derived: Derived = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:

@@ -59,6 +59,11 @@ class EasyUniform(Policy):
         """Return True: all nodes have one cap, which follows the budget."""
         return True
 
+    @property
+    def recaps(self) -> bool:
+        """Return True: the caps of running jobs follow the budget."""
+        return True
+
     def fallback(self) -> Policy | None:
         """Start jobs in order; this code is independent of the policy."""
         return InTurn()

@@ -42,6 +42,11 @@ class Parm(ParmSettings, Scheduled):
         """Return True: the policy chooses caps."""
         return True
 
+    @property
+    def recaps(self) -> bool:
+        """Return True: the caps of running jobs follow the budget."""
+        return True
+
     def fallback(self) -> Policy | None:
         """Return the same decision with the greedy solver, without any library; then `InTurn`."""
         return replace(self, solver="greedy") if self.solver != "greedy" else InTurn()

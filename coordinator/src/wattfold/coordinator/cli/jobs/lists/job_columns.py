@@ -45,6 +45,7 @@ def job_fields(now_s: float) -> Fields[pb.Job]:
         "energy": Field(_energy_j, "j"),
         "exit": Field(_exit_code),
         "account": Field(lambda job: job.spec.account),
+        "slurm": Field(lambda job: job.manager_job_id),
     }
 
 

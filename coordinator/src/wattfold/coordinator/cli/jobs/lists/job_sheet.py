@@ -63,6 +63,18 @@ def _public_fields(job: pb.Job, now_s: float) -> Fields:
     ]
 
 
+def _command(job: pb.Job) -> list[tuple[str, Cell]]:
+    """Return the command and its files. Only the coordinator's own jobs have them here."""
+    spec = job.spec
+    return [
+        ("command", shlex.join(map(shown_text, spec.argv))),
+        ("directory", shown_text(spec.cwd)),
+        *_array_fields(job),
+        ("output", shown_text(spec.stdout_path) or f"wattfold-{_output_id(job)}.out"),
+        ("errors", shown_text(spec.stderr_path) or f"wattfold-{_output_id(job)}.err"),
+    ]
+
+
 def _array_fields(job: pb.Job) -> Fields:
     if not job.HasField("array"):
         return []
@@ -80,15 +92,12 @@ def _all_fields(job: pb.Job, now_s: float) -> Fields:
     spec = job.spec
     return [
         ("job", job.job_id),
+        *([(f"job in {job.manager}", job.manager_job_id)] if job.manager else []),
         ("user", _user(job)),
         ("name", spec.name or f.NONE),
         ("application", spec.app or f.NONE),
         ("state", f.styled_job_state(job.state)),
-        ("command", shlex.join(map(shown_text, spec.argv))),
-        ("directory", shown_text(spec.cwd)),
-        *_array_fields(job),
-        ("output", shown_text(spec.stdout_path) or f"wattfold-{_output_id(job)}.out"),
-        ("errors", shown_text(spec.stderr_path) or f"wattfold-{_output_id(job)}.err"),
+        *([] if job.manager else _command(job)),
         ("kind", _kind(spec)),
         *([("shares cores", f.shared(spec.sharing))] if spec.sharing else []),
         ("mode source", spec.mode_source or f.NONE),

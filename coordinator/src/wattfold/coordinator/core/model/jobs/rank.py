@@ -64,6 +64,10 @@ class Rank:
     """Whether it is unconfirmed that no other job uses ``held``. Only for jobs with a reach."""
     pe_map: bytes = b""
     """Processor map of the first rank, as started or confirmed last; empty = unknown."""
+    adopted: bool = False
+    """Whether the agent can resize it. Only for jobs of a resource manager."""
+    spent: RankEnd | None = None
+    """Usage of its ended steps, until the job ends. Only for jobs of a resource manager."""
 
     @property
     def occupied(self) -> CpuSet:

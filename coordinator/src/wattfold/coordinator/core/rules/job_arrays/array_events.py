@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from wattfold.contract.ids import array_of
+from wattfold.contract.ids import JobId, array_of
 from wattfold.coordinator.core.model import actions as act
 from wattfold.coordinator.core.model import events as ev
 from wattfold.coordinator.core.model.jobs.job_array import ArraySubmitted, JobArray
@@ -86,6 +86,11 @@ _OF_ARRAY: dict[type, Callable[[State, JobArray, Any, int], None]] = {
 """Effects on the tasks that are not jobs yet. Such a task is named by an event of these types."""
 
 
+def _is_managed(state: State, job_id: JobId) -> bool:
+    job = state.jobs.get(job_id)
+    return job is not None and bool(job.spec.manager)
+
+
 def _of_tasks(handler: Handler) -> Handler:
     """Return the handler of a request, for a job, a task or an array."""
 
@@ -94,6 +99,8 @@ def _of_tasks(handler: Handler) -> Handler:
         if array is None:
             if of_array is not None:
                 arrays.name(state, event.job_id, now_ns)
+            if not isinstance(event, ev.JobResizeRequested) and _is_managed(state, event.job_id):
+                return []  # Only its resource manager may do this.
             if array_id := array_of(event.job_id):
                 state.index.unfilled[array_id] = None
             return handler(state, event, now_ns)

@@ -9,7 +9,13 @@ from wattfold.coordinator.core.model.job import Job, JobState
 from wattfold.coordinator.core.model.node import FORGOTTEN, Node
 from wattfold.coordinator.core.rules import calendar_events
 from wattfold.coordinator.core.rules.job_arrays import arrays
-from wattfold.coordinator.core.rules.jobs import adoption, job_ends, job_events, requeue
+from wattfold.coordinator.core.rules.jobs import (
+    adoption,
+    job_ends,
+    job_events,
+    managed_jobs,
+    requeue,
+)
 from wattfold.coordinator.core.state.state import State
 
 _JOB_DIGITS_MAX = 12
@@ -29,6 +35,8 @@ def take_processes(
         job = state.jobs.get(reading.job_id)
         if job is None:
             _keep_number(state, reading.job_id)
+        if job is not None and job.spec.manager and reading.running:
+            continue  # It is among the adopted jobs of the node.
         if not reading.running:
             ended = reports.ProcessEnded(node_id=node.node_id, process=reading)
             out += job_ends.process_ended(state, ended, now_ns)
@@ -175,6 +183,9 @@ def lose_jobs(state: State, node: Node, why: str, now_ns: int) -> list[act.Actio
     out: list[act.Action] = []
     for job in state.on_node(node.node_id):
         state.index.show_job(job.job_id)
+        if job.spec.manager:
+            managed_jobs.leave_node(state, job, node.node_id)
+            continue
         rank = job.ranks.get(node.node_id)
         if rank is not None and rank.end is None:
             out += job_ends.process_ended(

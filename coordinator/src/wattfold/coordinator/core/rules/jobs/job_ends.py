@@ -11,6 +11,7 @@ from wattfold.coordinator.core.model.jobs.rank import Rank, RankEnd
 from wattfold.coordinator.core.model.node import Node
 from wattfold.coordinator.core.rules.jobs import (
     adoption,
+    managed_jobs,
     requeue,
     restart,
     run_time_predictions,
@@ -33,6 +34,8 @@ def begin_ending(state: State, job: Job, now_ns: int) -> list[act.Action]:
 
     The answer to its first start may have been lost, so a command to end it is sent all the same.
     """
+    if job.spec.manager:
+        return []  # Only its resource manager ends it.
     job.state = JobState.ENDING
     job.go_on(now_ns)
     state.index.touch_job(job)
@@ -94,6 +97,10 @@ def process_ended(state: State, event: reports.ProcessEnded, now_ns: int) -> lis
         ),
     ]
     job = state.jobs.get(reading.job_id)
+    if job is not None and job.spec.manager:
+        managed_jobs.left(state, state.nodes[event.node_id], job, reading)
+        return forget
+    state.nodes[event.node_id].adopted.pop(reading.job_id, None)
     if job is not None and adoption.another(job, reading):
         stranger = adoption.stranger(reading.job_id)
         if state.nodes[event.node_id].foreign.pop(stranger, None) is not None:

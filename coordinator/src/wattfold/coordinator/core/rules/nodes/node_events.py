@@ -18,7 +18,7 @@ from wattfold.coordinator.core.model.node import (
     NodeSpec,
     NodeState,
 )
-from wattfold.coordinator.core.rules.jobs import found_processes, requeue
+from wattfold.coordinator.core.rules.jobs import allocations, found_processes, managed_jobs, requeue
 from wattfold.coordinator.core.rules.nodes import leave, sleep
 from wattfold.coordinator.core.rules.power import admission, cap_events
 from wattfold.coordinator.core.state.blocked import note_lack
@@ -51,6 +51,7 @@ def connected(state: State, event: reports.NodeConnected, now_ns: int) -> list[a
     node.lease_request, node.lease_next_ns, node.caps_request = "", now_ns, ""
     node.dead_zones.clear()
     node.foreign.clear()
+    node.adopted.clear()
     note_lack(state, node)
     powers_uw = {caps.zone: caps.not_held_uw for caps in event.caps if caps.not_held_uw}
     cap_events.overdraw(state, node, event.spec, powers_uw, now_ns)
@@ -76,6 +77,7 @@ def connected(state: State, event: reports.NodeConnected, now_ns: int) -> list[a
             leave.set_duty(state, node, Duty.RETURNED)
         admission.admit(state, node)
     out = found_processes.take_processes(state, node, event.processes, now_ns)
+    managed_jobs.met(state, node, event.processes)
     state.plan_needed = "node connected"
     return out
 
@@ -122,8 +124,8 @@ def adopted_jobs_seen(
     if node is None or not node.reachable:
         return []
     for job in event.jobs:
-        if job.job_id not in state.jobs:
-            node.foreign[job.job_id] = job.cpus
+        managed_jobs.adopted(state, node, job)
+    allocations.seat(state, node)
     note_lack(state, node)
     state.index.touch(node.node_id)
     state.plan_needed = "cores of adopted jobs changed"
@@ -233,4 +235,5 @@ def _remove(state: State, node: Node, now_ns: int) -> list[act.Action]:
 HANDLERS: dict[type, Callable[[State, Any, int], list[act.Action]]] = {
     reports.LaunchFaultReported: launch_fault_reported,
     reports.AdoptedJobsSeen: adopted_jobs_seen,
+    **managed_jobs.HANDLERS,
 }

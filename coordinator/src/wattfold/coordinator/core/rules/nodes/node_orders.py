@@ -154,7 +154,9 @@ def _end_strays(state: State, node: Node) -> list[act.Action]:
     ended = []
     for job_id in node.foreign:
         job = state.jobs.get(job_id)
-        if job is not None and (job.final or node.node_id not in job.ranks):
+        if job is None or job.spec.manager:
+            continue
+        if job.final or node.node_id not in job.ranks:
             ended.append(job_ends.end_process(state, job, node, attempt=0))
     return ended
 

@@ -82,8 +82,10 @@ def _begin(state: State, reservation: Reservation, now_ns: int) -> list[act.Acti
         if job.state is JobState.STARTING and not job.ranks:
             job.state, job.target = JobState.PENDING, None
             state.index.displace(job)
-        elif reservation.end_jobs and (
-            job.state not in KEEPS_STATES or job.state is JobState.SUSPENDED
+        elif (
+            reservation.end_jobs
+            and not job.spec.manager
+            and (job.state not in KEEPS_STATES or job.state is JobState.SUSPENDED)
         ):
             out += _end(state, job, reservation, now_ns)
     return out

@@ -123,7 +123,7 @@ def _let_sleep(state: State, node_ids: Iterable[NodeId]) -> None:
 
 def step_of(order: EmergencyOrder, job: Job) -> JobStep:
     """Return what happens to a running job if the floors alone exceed the limit."""
-    if order.protects(job.spec):
+    if job.spec.manager or order.protects(job.spec):
         return JobStep.NOTHING
     resumes = bool(job.spec.snapshot_dir or job.spec.restartable)
     if order.jobs is JobStep.END and not (resumes and not attempt_events.requeue_refusal(job)):

@@ -1,4 +1,4 @@
-"""A real Slurm on the loopback interface, for tests: munged, slurmctld and several slurmd.
+"""A real Slurm on the loopback interface: munged, slurmctld and several slurmd.
 
 Everything lives in one folder, and all daemons run in the foreground, so that the rig owns their
 PIDs. The rig ends only its own processes. After its end it leaves no process, socket, control group
@@ -15,13 +15,13 @@ import signal
 import socket
 import subprocess
 import tempfile
-from collections.abc import Iterator, Sequence
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-
-from waiting import wait_until
 
 PROGRAMS = ("munged", "slurmctld", "slurmd", "srun", "sbatch", "scontrol", "sinfo", "squeue")
 CGROUPS = Path("/sys/fs/cgroup")
@@ -70,6 +70,13 @@ ConstrainCores=yes
 """
 
 
+_PACE_S = 0.02
+
+
+class ClusterError(Exception):
+    """Slurm could not be started, or refused a command."""
+
+
 def missing() -> str:
     """Return why this machine cannot run the rig; empty if it can."""
     absent = [name for name in PROGRAMS if shutil.which(name) is None]
@@ -92,6 +99,10 @@ class SlurmCluster:
     cpus: int
     gather: str = "jobacct_gather/none"
     """JobAcctGatherType."""
+    more: str = ""
+    """Further lines of slurm.conf."""
+    lua: str = ""
+    """job_submit.lua; empty = none."""
     daemons: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
     commands: list[subprocess.Popen[str]] = field(default_factory=list)
 
@@ -108,12 +119,12 @@ class SlurmCluster:
         munged = ["munged", "-F", "--force", f"--socket={root}/munge.sock", f"--key-file={key}"]
         munged += [f"--pid-file={root}/munge.pid", f"--log-file={root}/munge.log"]
         self._spawn("munged", [*munged, f"--seed-file={root}/munge.seed"])
-        wait_until("munged listens", (root / "munge.sock").exists, _UP_S)
+        await_true("munged listens", (root / "munge.sock").exists, _UP_S)
         self.start_controller()
         for name in self.nodes:
             self._spawn(name, ["slurmd", "-D", "-N", name])
-        wait_until("the controller answers", self.is_up, _UP_S)
-        wait_until("all nodes are idle", lambda: self.states() == {"idle"}, _UP_S)
+        await_true("the controller answers", self.is_up, _UP_S)
+        await_true("all nodes are idle", lambda: self.states() == {"idle"}, _UP_S)
 
     def start_controller(self, *, clear: bool = True) -> None:
         """Start slurmctld. ``clear``: without the state of an earlier slurmctld."""
@@ -137,8 +148,8 @@ class SlurmCluster:
             for pid in _processes(group):
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
-        wait_until("no step is left", lambda: not any(map(_processes, self._groups())), _STOP_S)
-        wait_until("the control groups are removed", self._remove_groups, _STOP_S)
+        await_true("no step is left", lambda: not any(map(_processes, self._groups())), _STOP_S)
+        await_true("the control groups are removed", self._remove_groups, _STOP_S)
 
     def cancel_all(self) -> None:
         """Cancel all jobs, and wait until Slurm knows none."""
@@ -149,7 +160,7 @@ class SlurmCluster:
                 self.call("scancel", *jobs, check=False)
             return not jobs
 
-        wait_until("all jobs have ended", is_empty, _STOP_S)
+        await_true("all jobs have ended", is_empty, _STOP_S)
 
     def call(self, *command: str, check: bool = True, uid: int | None = None) -> str:
         """Run a command of Slurm, and return its output."""
@@ -160,13 +171,16 @@ class SlurmCluster:
             if done.poll() is None:
                 done.kill()
                 done.wait()
-        assert not check or done.returncode == 0, (command, done.returncode, out)
+        if check and done.returncode:
+            raise ClusterError(f"{' '.join(command)} failed ({done.returncode}): {out.strip()}")
         return out
 
     def begin(self, *command: str, uid: int | None = None) -> subprocess.Popen[str]:
         """Start a command of Slurm, with its output in a pipe."""
-        drop = {} if uid is None else {"user": uid, "group": uid, "extra_groups": []}
-        begun = subprocess.Popen(
+        drop: dict[str, Any] = {}
+        if uid is not None:
+            drop = {"user": uid, "group": uid, "extra_groups": []}
+        begun: subprocess.Popen[str] = subprocess.Popen(
             command,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -212,7 +226,9 @@ class SlurmCluster:
         conf = _CONF.format(root=self.root, port=ports[0], gather=self.gather)
         for name, port in zip(self.nodes, ports[1:], strict=True):
             conf += _NODE.format(name=name, port=port, cpus=self.cpus)
-        (self.root / "slurm.conf").write_text(conf + _PARTITION)
+        (self.root / "slurm.conf").write_text(conf + _PARTITION + self.more)
+        if self.lua:
+            (self.root / "job_submit.lua").write_text(self.lua)
         (self.root / "cgroup.conf").write_text(_CGROUP_CONF)
         if not (self.root / "plugstack.conf").exists():
             self.plugstack("")
@@ -231,20 +247,34 @@ class SlurmCluster:
 
 
 @contextmanager
-def slurm_cluster(nodes: int = 1, cpus: int = 2, **settings: str) -> Iterator[SlurmCluster]:
-    """A started cluster in its own folder, which ends with the block."""
+def slurm_cluster(
+    nodes: int = 1, cpus: int = 2, word: str = "", **settings: Any
+) -> Iterator[SlurmCluster]:
+    """A started cluster in its own folder, which ends with the block.
+
+    ``word`` begins the names of the nodes, which must be unique on this machine. Default: random.
+    """
     with tempfile.TemporaryDirectory(prefix="wattfold-slurm-") as folder:
         root = Path(folder)
         # Steps of other accounts pass through it.
         root.chmod(0o755)
-        word = secrets.token_hex(3)
-        names = tuple(f"w{word}n{number}" for number in range(nodes))
+        first = word or f"w{secrets.token_hex(3)}"
+        names = tuple(f"{first}n{number}" for number in range(nodes))
         cluster = SlurmCluster(root=root, nodes=names, cpus=cpus, **settings)
         try:
             cluster.start()
             yield cluster
         finally:
             cluster.stop()
+
+
+def await_true(what: str, look: Callable[[], bool], limit_s: float) -> None:
+    """Wait until a condition of other processes holds. Raises ClusterError after the limit."""
+    pace, until_s = threading.Event(), time.monotonic() + limit_s
+    while not look():
+        if time.monotonic() > until_s:
+            raise ClusterError(f"not within {limit_s:.0f} s: {what}")
+        pace.wait(_PACE_S)
 
 
 def _end(process: subprocess.Popen[Any]) -> None:
