@@ -26,7 +26,6 @@ from waiting import DEADLINE_S, wait_until
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.units import uw_from_w
 from wattfold.coordinator.cli.shared.connection.client import CoordinatorClient
-from wattfold.coordinator.demo import site as demo_site
 from wattfold.coordinator.demo.site import DemoSite, NodePlan, SitePlan
 from wattfold.v1 import common_pb2, node_agent_pb2_grpc
 from wattfold.v1 import coordinator_pb2 as pb
@@ -138,7 +137,8 @@ class LiveSite(DemoSite):
         self.work = logs / "jobs"
         self.lowered: list[tuple[float, float]] = []
         """(from, until) in Unix seconds: periods in which a lowered budget is not yet required."""
-        os.environ[MARK] = str(self.folder)
+        # Commands have the mark of the newest site, its services that of their own.
+        self.environment[MARK] = os.environ[MARK] = str(self.folder)
 
     def __enter__(self) -> LiveSite:
         self.work.mkdir(parents=True)
@@ -185,14 +185,6 @@ class LiveSite(DemoSite):
         self._agents[index].kill()
         self._agents[index].wait()
         self._agents[index].stdout.close()  # type: ignore[union-attr]
-
-    def start_agent(self, index: int) -> None:
-        """Start a killed agent with its earlier configuration."""
-        node = self.plan.nodes[index]
-        log = self.logs / f"{node.node_id}.log"
-        config = str(self.folder / f"{node.node_id}.toml")
-        self._agents[index] = demo_site._start("wattfold-agent", ["--config", config], log, {})
-        demo_site._await_ready(self._agents[index], f"agent {node.node_id}", log)
 
     def agent_socket(self, index: int) -> Path:
         return Path(self._agent_address(self.plan.nodes[index]).removeprefix("unix:"))

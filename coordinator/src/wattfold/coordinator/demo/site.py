@@ -63,6 +63,8 @@ class DemoSite:
         self.folder = Path(tempfile.mkdtemp(prefix="wf-"))
         self.state_dir = self.folder / "head"
         self.record = logs / "record.jsonl"
+        self.environment: dict[str, str] = {}
+        """Variables of the services, in addition to those of this process."""
         self._agents: list[subprocess.Popen[bytes]] = []
         self._coordinator: subprocess.Popen[bytes] | None = None
 
@@ -99,7 +101,7 @@ class DemoSite:
         config.write_text(self._coordinator_config(), encoding="utf-8")
         log = self.logs / "coordinator.log"
         arguments = ["--config", str(config), "--record", str(self.record), "--verbose", *more]
-        self._coordinator = _start("wattfold-coordinator", arguments, log, {})
+        self._coordinator = _start("wattfold-coordinator", arguments, log, self.environment)
         _await_ready(self._coordinator, "coordinator", log)
 
     def kill_coordinator(self) -> None:
@@ -117,7 +119,7 @@ class DemoSite:
         node = self.plan.nodes[index]
         log = self.logs / f"{node.node_id}.log"
         config = str(self.folder / f"{node.node_id}.toml")
-        self._agents[index] = _start("wattfold-agent", ["--config", config], log, {})
+        self._agents[index] = _start("wattfold-agent", ["--config", config], log, self.environment)
         _await_ready(self._agents[index], f"agent {node.node_id}", log)
 
     def stop(self) -> None:
@@ -164,7 +166,7 @@ class DemoSite:
             encoding="utf-8",
         )
         log = self.logs / f"{node.node_id}.log"
-        return _start("wattfold-agent", ["--config", str(config)], log, {})
+        return _start("wattfold-agent", ["--config", str(config)], log, self.environment)
 
 
 def _start(
