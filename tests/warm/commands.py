@@ -19,6 +19,8 @@ COMMANDS = {
 AGENT_CODE = "from wattfold.nodeagent.app import main; main()"
 CLI = "wattfold.coordinator.cli.main"
 DEMO = ["-X", "faulthandler", "-m", "wattfold.coordinator.demo"]
+TRIALS = "wattfold.coordinator.demo."
+"""Modules that start a site of their own for an evaluation."""
 WORKER = "wattfold.coordinator.solvers.worker_process"
 ZONES = "wattfold.nodeagent.emulation.fuse_tree"
 """Power zones as files; the agent imports it as well."""
@@ -37,6 +39,8 @@ def entry(argv: Sequence[str]) -> Callable[[], object] | None:
         return lambda: _run_code(["-c", *words[3:]])
     if words[1:5] == DEMO:
         return lambda: _run_demo(words[5:])
+    if is_trial(words):
+        return lambda: _run_module(words[2:])
     if words[1:3] == ["-m", CLI]:
         return lambda: _run([words[0], *words[3:]], "wattfold")
     if words[1:3] == ["-m", ZONES]:
@@ -44,6 +48,11 @@ def entry(argv: Sequence[str]) -> Callable[[], object] | None:
     if words[1:4] == ["-P", "-m", WORKER]:
         return lambda: _run_module(words[3:])
     return None
+
+
+def is_trial(argv: Sequence[str]) -> bool:
+    """Whether a command is ``python -m`` with a module of `TRIALS`."""
+    return argv[1:2] == ["-m"] and argv[2].startswith(TRIALS)
 
 
 def _run(argv: list[str], function: str) -> object:

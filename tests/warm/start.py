@@ -38,7 +38,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
-from warm.commands import COMMANDS, DEMO, entry
+from warm.commands import COMMANDS, DEMO, entry, is_trial
 
 MESSAGE_BYTES_MAX = 100_000
 """Larger requests start in the ordinary way: a datagram has to hold them."""
@@ -97,6 +97,14 @@ class Source:
         if not answer:
             raise OSError(errno.ECHILD, "the source of clones has ended; its output says why")
         return int(answer)
+
+
+SOURCE_NAME = "warm-start"
+
+
+def is_source(pid: int) -> bool:
+    """Whether a process is the source of a clone's own clones, and no worker of the product."""
+    return Path(f"/proc/{pid}/comm").read_text(encoding="utf-8").strip() == SOURCE_NAME
 
 
 _sources: dict[str, Source] = {}
@@ -321,7 +329,8 @@ def _become(request: Request, fds: Sequence[int], end: socket.socket) -> Callabl
 def _starts_commands(argv: Sequence[str]) -> bool:
     """Whether a command starts other commands of the product: workers, or a whole site."""
     coordinator = Path(argv[0]).name == "wattfold-coordinator"
-    return coordinator or "reproduce" in argv[1:4] or list(argv[1:5]) == DEMO
+    demo = list(argv[1:5]) == DEMO or is_trial(argv)
+    return coordinator or "reproduce" in argv[1:4] or demo
 
 
 def _place(fds: Sequence[int], numbers: Sequence[int]) -> None:
@@ -404,7 +413,7 @@ def _run_as_source(end: socket.socket) -> NoReturn:
     _place([null, null, null, end.detach()], [0, 1, 2, 3])
     end = socket.socket(fileno=3)
     end.set_inheritable(False)
-    _show(["warm-start"], {})
+    _show([SOURCE_NAME], {})
     run_clone(serve(end))
 
 

@@ -56,15 +56,13 @@ def demo(tmp_path: Path, path: str) -> Iterator[subprocess.Popen[str]]:
 
 @contextmanager
 def other_load() -> Iterator[None]:
-    """Other processes on all cores. They yield to the demonstration, and take the rest."""
+    """Another process. It yields to the demonstration, and takes the rest of a core."""
     command = ["nice", "-n", "10", sys.executable, "-c", "while True: pass"]
-    burners = [subprocess.Popen(command) for _ in os.sched_getaffinity(0)]
-    try:
-        yield
-    finally:
-        for burner in burners:
+    with subprocess.Popen(command) as burner:
+        try:
+            yield
+        finally:
             burner.kill()
-            burner.wait()
 
 
 def test_it_ends_with_a_table_and_a_picture_that_say_it_was_disturbed(

@@ -185,7 +185,9 @@ def test_a_pool_starts_the_same_jobs_on_the_same_nodes(
     site.client.put_profile(pb.Profile(**values))
     # Planned starts on a slow machine must not depend on the delay of a job.
     Play(site, 1000 if policy == "conservative" else 1).run()
-    collect_and_simulate(site)
+    if policy == "fifo-easy":
+        # The collected log has the jobs, and nothing of the policy.
+        collect_and_simulate(site)
     site.coordinator.send_signal(signal.SIGTERM)
     assert site.coordinator.wait(240) == 0
     path = site.folder / "head" / JOURNAL

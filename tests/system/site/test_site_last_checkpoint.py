@@ -9,15 +9,12 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 
 import grpc
-import pytest
 from system.site.live_site import LiveSite, wait_until
+from warm.start import is_source
 
 from wattfold.nodeagent.ending import children_of
 from wattfold.v1 import node_agent_pb2 as agent_pb
 from wattfold.v1 import node_agent_pb2_grpc
-
-# The test stops all children of the coordinator, which would include the source of clones.
-pytestmark = pytest.mark.cold_start
 
 RENEWALS = 6
 """Number of renewals: more than fit into one lease of 3 s, which is renewed every third of it."""
@@ -26,7 +23,8 @@ RENEWALS = 6
 @contextmanager
 def slow_workers(site: LiveSite) -> Iterator[None]:
     """Stop the workers of the coordinator in the block, so that writing the state takes longer."""
-    workers = children_of(site.coordinator.pid)
+    workers = [pid for pid in children_of(site.coordinator.pid) if not is_source(pid)]
+    assert workers
     for pid in workers:
         os.kill(pid, signal.SIGSTOP)
     yield

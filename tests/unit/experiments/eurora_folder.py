@@ -7,7 +7,7 @@ from pathlib import Path
 
 from unit.workloads.trace_files import line, trace
 
-JOBS = 40
+JOBS = 24
 QUEUES = ("debug", "parallel", "np_longpar", "R")
 SHAPES = ("1;16;0;0;4194304#", "1;8;2;0;1048576#", "40;4;0;1;1048576#41;4;0;1;1048576#")
 FIRST = datetime(2014, 3, 31, 12)  # noqa: DTZ001 - as in traces

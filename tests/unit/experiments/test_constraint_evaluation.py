@@ -71,7 +71,7 @@ def test_a_window_is_cut_from_the_union_and_pressed(plan: ConstraintPlan) -> Non
 
 
 def test_a_window_beyond_the_union_is_refused(plan: ConstraintPlan) -> None:
-    with pytest.raises(ValueError, match=r"40 jobs; the window 300 x0\.05 is beyond"):
+    with pytest.raises(ValueError, match=rf"{JOBS} jobs; the window 300 x0\.05 is beyond"):
         jobs_of(plan.case(PRESSED, TEST_1.name, FIFO))
 
 

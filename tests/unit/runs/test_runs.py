@@ -49,7 +49,8 @@ def stop_after(turns: int):
 @pytest.mark.parametrize("policy", POLICIES)
 def test_two_runs_with_one_seed_leave_the_same_bytes(policy: str, tmp_path: Path) -> None:
     for name in ("a", "b"):
-        execute(case(policy, tmp_path / name, budget=constant(policy)), formats=BOTH)
+        made = case(policy, tmp_path / name, jobs=10, budget=constant(policy))
+        execute(made, formats=BOTH)
     first = contents(tmp_path / "a")
     assert set(first) == {
         "jobs.csv",
