@@ -268,8 +268,7 @@ static bool teams_obey(const struct session *session, const struct team_totals *
 {
     if (!session->ack_follows)
         return true;
-    const bool in_front = totals->regions > 0 || front_has(session->runtime);
-    return in_front && totals->running_max <= session->limit;
+    return (totals->regions > 0 || front_has(session->runtime)) && totals->running_max <= session->limit;
 }
 
 static void acknowledge(struct session *session)

@@ -22,10 +22,11 @@ from unittest import mock
 
 from wattfold.contract.ids import JobId
 from wattfold.contract.units import NS_PER_S
-from wattfold.coordinator.core.model.job import JobKind, JobSpec, SizeUnit
+from wattfold.coordinator.core.model.jobs.spec import JobKind, JobSpec
 from wattfold.coordinator.core.model.jobs.spread import Spread
 from wattfold.coordinator.core.model.plan import JobView, Plan, Snapshot
 from wattfold.coordinator.core.model.queue import Waits
+from wattfold.coordinator.models.pass_model import SizeUnit
 from wattfold.coordinator.policies import registry
 from wattfold.coordinator.policies.constraint import search as constraint_search
 from wattfold.coordinator.solvers.lists import planner

@@ -33,10 +33,11 @@ from wattfold.coordinator.core.machine import CoordinatorCore
 from wattfold.coordinator.core.model import actions as act
 from wattfold.coordinator.core.model import events as ev
 from wattfold.coordinator.core.model import reports
-from wattfold.coordinator.core.model.job import JobSpec, SizeUnit
+from wattfold.coordinator.core.model.jobs.spec import JobSpec
 from wattfold.coordinator.core.model.plan import Plan, PlanningRound, Waiting
 from wattfold.coordinator.core.rules.snapshot import snapshot
 from wattfold.coordinator.core.state.changes import Changes
+from wattfold.coordinator.models.pass_model import SizeUnit
 from wattfold.coordinator.solvers.worker import CallResult, Success
 
 NODES = 1000

@@ -34,8 +34,9 @@ from wattfold.coordinator.adapters.history.questions import BY, HistoryQuestion,
 from wattfold.coordinator.adapters.history.recorder import KEEP_DAYS, HistoryRecorder
 from wattfold.coordinator.adapters.history.rows import COLUMNS, EndedJob, row_of
 from wattfold.coordinator.core.machine import CoordinatorCore
-from wattfold.coordinator.core.model.job import Job, JobSpec, JobState
+from wattfold.coordinator.core.model.job import Job, JobState
 from wattfold.coordinator.core.model.jobs.rank import Rank, RankEnd
+from wattfold.coordinator.core.model.jobs.spec import JobSpec
 from wattfold.coordinator.core.state.changes import Changes
 
 REPORT_S_MAX = 2.0

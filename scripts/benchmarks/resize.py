@@ -42,7 +42,7 @@ from wattfold.coordinator.adapters.learning.observations import NodeSample
 from wattfold.coordinator.core.model import actions as act
 from wattfold.coordinator.core.model import events as ev
 from wattfold.coordinator.core.model import reports
-from wattfold.coordinator.core.model.job import JobKind, JobSpec, ResizeMode
+from wattfold.coordinator.core.model.jobs.spec import JobKind, JobSpec, ResizeMode
 from wattfold.shims.locate import find_omp_shim
 
 ROOT = Path(__file__).resolve().parents[2]

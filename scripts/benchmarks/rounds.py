@@ -38,9 +38,10 @@ from wattfold.coordinator.core.machine import CoordinatorCore
 from wattfold.coordinator.core.model import actions as act
 from wattfold.coordinator.core.model import events as ev
 from wattfold.coordinator.core.model import reports
-from wattfold.coordinator.core.model.job import JobKind, JobSpec, SizeUnit
+from wattfold.coordinator.core.model.jobs.spec import JobKind, JobSpec
 from wattfold.coordinator.core.model.plan import PlanningRound
 from wattfold.coordinator.core.state.changes import Changes
+from wattfold.coordinator.models.pass_model import SizeUnit
 from wattfold.coordinator.policies import registry
 from wattfold.coordinator.solvers.worker import CallResult, Success
 

@@ -14,7 +14,8 @@ from unit.policies.snapshots import faults, job, node, snapshot
 from wattfold.contract.ids import NodeId
 from wattfold.coordinator.core.model import events as ev
 from wattfold.coordinator.core.model import reports
-from wattfold.coordinator.core.model.job import JobKind, SizeUnit
+from wattfold.coordinator.core.model.jobs.spec import JobKind
+from wattfold.coordinator.models.pass_model import SizeUnit
 from wattfold.coordinator.policies import registry
 from wattfold.v1 import coordinator_pb2 as pb
 

@@ -13,7 +13,8 @@ from unit.core.stage import NODES, Stage, job_spec, on, terminate
 from wattfold.contract.ids import JobId, NodeId
 from wattfold.coordinator.adapters.journal.launch_data import may_start
 from wattfold.coordinator.core.model.events import NodeOrder
-from wattfold.coordinator.core.model.job import JobKind, JobSpec, JobState, ResizeMode
+from wattfold.coordinator.core.model.job import JobState
+from wattfold.coordinator.core.model.jobs.spec import JobKind, JobSpec, ResizeMode
 from wattfold.coordinator.policies.fifo.policy import FifoEasy
 from wattfold.coordinator.policies.parm.policy import Parm
 from wattfold.nodeagent.adapters.jobs.processes import refusal

@@ -13,7 +13,7 @@ from unit.core.stage import LEASE_NS, TIMEOUT_NS, Stage, on
 from wattfold.contract.ids import Epoch, NodeId
 from wattfold.coordinator.core.model import events as ev
 from wattfold.coordinator.core.model.events import NodeOrder
-from wattfold.coordinator.core.model.job import JobKind
+from wattfold.coordinator.core.model.jobs.spec import JobKind
 from wattfold.coordinator.core.model.node import NodeState
 from wattfold.coordinator.core.rules.nodes.held_leases import hold_ns, holdable, still_held
 from wattfold.coordinator.policies.fifo.policy import FifoEasy

@@ -19,10 +19,10 @@ from wattfold.coordinator.adapters.requests.queues import limits_in
 from wattfold.coordinator.adapters.requests.submissions import TimeLimits
 from wattfold.coordinator.adapters.requests.submissions import job_spec as taken
 from wattfold.coordinator.core.model import events as ev
-from wattfold.coordinator.core.model.job import JobKind, SizeUnit
+from wattfold.coordinator.core.model.jobs.spec import JobKind
 from wattfold.coordinator.core.model.plan import JobView, Policy
 from wattfold.coordinator.core.model.queue import Queue
-from wattfold.coordinator.models.pass_model import APPLICATIONS
+from wattfold.coordinator.models.pass_model import APPLICATIONS, SizeUnit
 from wattfold.coordinator.policies.fifo.pbs import walltime_ns
 from wattfold.coordinator.policies.resources.estimates import duration_ns, estimate
 from wattfold.v1 import coordinator_pb2 as pb

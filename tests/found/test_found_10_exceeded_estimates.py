@@ -12,10 +12,10 @@ from unit.pool.pools import MACHINE, table
 from unit.runs.sample_runs import FALLS, case
 
 from wattfold.coordinator.core.model import events as ev
-from wattfold.coordinator.core.model.job import JobKind, SizeUnit
+from wattfold.coordinator.core.model.jobs.spec import JobKind
 from wattfold.coordinator.core.model.plan import JobView, Policy, Snapshot
 from wattfold.coordinator.models.forecast import lasting_ns
-from wattfold.coordinator.models.pass_model import APPLICATIONS
+from wattfold.coordinator.models.pass_model import APPLICATIONS, SizeUnit
 from wattfold.coordinator.policies.backfill.easy import EasyScheduler
 from wattfold.coordinator.policies.resources.estimates import duration_ns
 from wattfold.simulator.engine.budget import BudgetSchedule

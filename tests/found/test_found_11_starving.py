@@ -16,10 +16,10 @@ from unit.policies.snapshots import S, faults, held, job, node, reasons, snapsho
 from unit.pool.pools import MACHINE, table
 
 from wattfold.contract.ids import NodeId
-from wattfold.coordinator.core.model.job import JobKind, SizeUnit
+from wattfold.coordinator.core.model.jobs.spec import JobKind
 from wattfold.coordinator.core.model.plan import JobView, Plan, Snapshot
 from wattfold.coordinator.core.model.reservation import Reservation
-from wattfold.coordinator.models.pass_model import APPLICATIONS
+from wattfold.coordinator.models.pass_model import APPLICATIONS, SizeUnit
 from wattfold.coordinator.policies import registry
 from wattfold.coordinator.policies.driver.impatience import Impatient
 from wattfold.coordinator.policies.equipartition.policy import Equipartition

@@ -11,10 +11,11 @@ from unit.policies.snapshots import faults, sizes, snapshot
 from unit.policies.training_jobs import gpu_node, runs, training
 
 from wattfold.contract.ids import JobId
-from wattfold.coordinator.core.model.job import JobKind, ResizeMode, SizeUnit
 from wattfold.coordinator.core.model.jobs.resize_cost import learn_stall
+from wattfold.coordinator.core.model.jobs.spec import JobKind, ResizeMode
 from wattfold.coordinator.core.model.jobs.spread import Spread
 from wattfold.coordinator.core.model.plan import JobView, Plan, Snapshot
+from wattfold.coordinator.models.pass_model import SizeUnit
 from wattfold.coordinator.policies import registry
 from wattfold.coordinator.policies.description import Value
 from wattfold.coordinator.policies.driver.rounds import Rounds

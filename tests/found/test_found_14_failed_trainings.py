@@ -14,9 +14,11 @@ from wattfold.coordinator.adapters.journal.launch_data import LaunchData, may_st
 from wattfold.coordinator.adapters.requests import field_checks, submissions
 from wattfold.coordinator.core.model import actions as act
 from wattfold.coordinator.core.model import events as ev
-from wattfold.coordinator.core.model.job import Job, JobKind, JobState, ResizeMode, SizeUnit
+from wattfold.coordinator.core.model.job import Job, JobState
+from wattfold.coordinator.core.model.jobs.spec import JobKind, ResizeMode
 from wattfold.coordinator.core.model.jobs.spread import Spread
 from wattfold.coordinator.core.rules.jobs.attempt_events import requeue_refusal
+from wattfold.coordinator.models.pass_model import SizeUnit
 from wattfold.v1 import common_pb2
 from wattfold.v1 import coordinator_pb2 as pb
 

@@ -12,8 +12,9 @@ from property.core.test_standing import POLICIES, StandingEvents
 from unit.policies.snapshots import W, job, node, snapshot
 
 from wattfold.contract.ids import JobId, NodeId
-from wattfold.coordinator.core.model.job import JobKind, SizeUnit
+from wattfold.coordinator.core.model.jobs.spec import JobKind
 from wattfold.coordinator.core.model.plan import Policy
+from wattfold.coordinator.models.pass_model import SizeUnit
 from wattfold.coordinator.policies import registry
 
 EVERY = pytest.mark.parametrize("policy", POLICIES, ids=lambda policy: policy.name)

@@ -14,7 +14,7 @@ from unit.results.records import JOBS, record, small
 
 from wattfold.contract.step_protocol import MAC_BYTES, NONCE_BYTES, Frame, FrameKind
 from wattfold.coordinator.cli.rsh import rsh_session
-from wattfold.coordinator.core.model.job import SizeUnit
+from wattfold.coordinator.models.pass_model import SizeUnit
 from wattfold.coordinator.policies import registry
 from wattfold.coordinator.policies.equipartition.policy import Equipartition
 from wattfold.coordinator.policies.slowdown_driven.choice import (

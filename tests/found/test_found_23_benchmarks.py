@@ -23,7 +23,7 @@ def test_a_round_counts_all_calls_of_the_worker(monkeypatch: pytest.MonkeyPatch)
     """Every reading of the clock is a millisecond later, so each call takes one millisecond."""
     rounds: Any = benchmark("rounds", monkeypatch)
     from wattfold.coordinator.adapters.copies import replica_feed
-    from wattfold.coordinator.core.model.job import SizeUnit
+    from wattfold.coordinator.models.pass_model import SizeUnit
 
     clock = itertools.count(step=1_000_000)
     monkeypatch.setattr(rounds.time, "process_time_ns", lambda: next(clock))

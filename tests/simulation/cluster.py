@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import NodeId, ZoneName
-from wattfold.coordinator.core.model.job import JobSpec
+from wattfold.coordinator.core.model.jobs.spec import JobSpec
 from wattfold.coordinator.core.model.node import Curve, NodeSpec, Zone, ZoneKind
 from wattfold.coordinator.core.model.node_power import SleepSettings
 from wattfold.coordinator.core.model.plan import Policy

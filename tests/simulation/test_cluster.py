@@ -13,10 +13,12 @@ from wattfold.contract.ids import JobId, NodeId
 from wattfold.coordinator.core.machine import CoordinatorCore
 from wattfold.coordinator.core.model import actions as act
 from wattfold.coordinator.core.model import events as ev
-from wattfold.coordinator.core.model.job import JobKind, JobSpec, JobState, ResizeMode, SizeUnit
+from wattfold.coordinator.core.model.job import JobState
+from wattfold.coordinator.core.model.jobs.spec import JobKind, JobSpec, ResizeMode
 from wattfold.coordinator.core.model.levels import Levels
 from wattfold.coordinator.core.model.plan import Policy
 from wattfold.coordinator.core.rules.power.unaccounted_power import unaccounted_power
+from wattfold.coordinator.models.pass_model import SizeUnit
 from wattfold.coordinator.policies.fifo.easy_uniform import EasyUniform
 from wattfold.coordinator.policies.fifo.policy import FifoEasy
 from wattfold.coordinator.policies.parm.policy import Parm, ParmVersion

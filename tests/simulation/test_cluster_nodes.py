@@ -19,7 +19,8 @@ from simulation.cluster import PACKAGE, Cluster, Faults, S, W, node_spec
 from wattfold.contract.ids import JobId, NodeId
 from wattfold.coordinator.core.model import events as ev
 from wattfold.coordinator.core.model.events import NodeOrder
-from wattfold.coordinator.core.model.job import JobKind, JobSpec, JobState
+from wattfold.coordinator.core.model.job import JobState
+from wattfold.coordinator.core.model.jobs.spec import JobKind, JobSpec
 from wattfold.coordinator.core.model.node import Duty
 from wattfold.coordinator.core.rules.power.unaccounted_power import unaccounted_power
 from wattfold.coordinator.policies.parm.policy import Parm

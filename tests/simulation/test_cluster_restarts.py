@@ -12,8 +12,10 @@ from simulation.cluster import Cluster, Faults, S, W, node_spec
 
 from wattfold.contract.ids import JobId, NodeId
 from wattfold.coordinator.core.machine import CoordinatorCore
-from wattfold.coordinator.core.model.job import JobKind, JobSpec, JobState, ResizeMode, SizeUnit
+from wattfold.coordinator.core.model.job import JobState
+from wattfold.coordinator.core.model.jobs.spec import JobKind, JobSpec, ResizeMode
 from wattfold.coordinator.core.state.state import CoreSettings
+from wattfold.coordinator.models.pass_model import SizeUnit
 from wattfold.coordinator.policies.fifo.policy import FifoEasy
 from wattfold.coordinator.policies.parm.policy import Parm
 from wattfold.simulator.messages.agent import Agent

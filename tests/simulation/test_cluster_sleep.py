@@ -16,8 +16,10 @@ from simulation.cluster import Cluster, Faults, S, W, node_spec
 
 from wattfold.coordinator.core.model import events as ev
 from wattfold.coordinator.core.model.events import NodeOrder
-from wattfold.coordinator.core.model.job import JobKind, JobSpec, JobState, SizeUnit
+from wattfold.coordinator.core.model.job import JobState
+from wattfold.coordinator.core.model.jobs.spec import JobKind, JobSpec
 from wattfold.coordinator.core.model.node_power import PowerState, SleepSettings
+from wattfold.coordinator.models.pass_model import SizeUnit
 from wattfold.coordinator.policies import registry
 
 ASLEEP_W, BOOT_W, NODES = 3, 40, 4

@@ -6,7 +6,7 @@ import pytest
 from unit.core.stage import NODES, Stage, job_spec, node_spec, package
 from unit.policies.snapshots import S, W, caps_w, faults, job, node, sizes, snapshot
 
-from wattfold.coordinator.core.model.job import JobKind, JobSpec
+from wattfold.coordinator.core.model.jobs.spec import JobKind, JobSpec
 from wattfold.coordinator.core.model.node import NodeSpec
 from wattfold.coordinator.core.model.plan import NodeView, Policy
 from wattfold.coordinator.core.rules.snapshot import snapshot as seen_by_policies

@@ -16,8 +16,9 @@ from wattfold.coordinator.adapters.journal.replaying import replay
 from wattfold.coordinator.core.machine import CoordinatorCore
 from wattfold.coordinator.core.model import actions as act
 from wattfold.coordinator.core.model import events as ev
-from wattfold.coordinator.core.model.job import JobState, SizeUnit
+from wattfold.coordinator.core.model.job import JobState
 from wattfold.coordinator.core.model.plan import Plan
+from wattfold.coordinator.models.pass_model import SizeUnit
 
 VERSION_1 = Path(__file__).parents[1] / "data" / "journal-v1.sql"
 N0 = NodeId("n0")

@@ -21,8 +21,8 @@ from unit.policies.snapshots import (
     starts_s,
 )
 
-from wattfold.coordinator.core.model.job import SizeUnit
 from wattfold.coordinator.core.model.plan import JobView, Snapshot
+from wattfold.coordinator.models.pass_model import SizeUnit
 from wattfold.coordinator.policies.backfill.counts import EasyQueue
 from wattfold.coordinator.policies.backfill.reservations import ConservativeQueue
 from wattfold.coordinator.policies.fifo.policy import FifoEasy

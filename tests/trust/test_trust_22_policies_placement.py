@@ -8,10 +8,11 @@ import pytest
 from unit.policies.snapshots import W, faults, held, job, node, sizes, snapshot
 
 from wattfold.contract.ids import NodeId
-from wattfold.coordinator.core.model.job import JobKind, Share, SizeUnit
+from wattfold.coordinator.core.model.jobs.assignment import Share
+from wattfold.coordinator.core.model.jobs.spec import JobKind
 from wattfold.coordinator.core.model.node import Curve, NodeSpec
 from wattfold.coordinator.core.model.plan import NodeView, Plan, Policy, Snapshot
-from wattfold.coordinator.models.pass_model import APPLICATIONS
+from wattfold.coordinator.models.pass_model import APPLICATIONS, SizeUnit
 from wattfold.coordinator.policies.fifo.policy import FifoEasy
 from wattfold.coordinator.policies.parm.policy import Parm
 from wattfold.coordinator.policies.resources.estimates import estimate, node_curve, run_time_s

@@ -21,6 +21,7 @@ CLI = "wattfold.coordinator.cli.main"
 DEMO = ["-X", "faulthandler", "-m", "wattfold.coordinator.demo"]
 TRIALS = "wattfold.coordinator.demo."
 """Modules that start a site of their own for an evaluation."""
+SOURCE_NAME = "warm-start"
 WORKER = "wattfold.coordinator.solvers.worker_process"
 ZONES = "wattfold.nodeagent.emulation.fuse_tree"
 """Power zones as files; the agent imports it as well."""
@@ -48,6 +49,11 @@ def entry(argv: Sequence[str]) -> Callable[[], object] | None:
     if words[1:4] == ["-P", "-m", WORKER]:
         return lambda: _run_module(words[3:])
     return None
+
+
+def is_source(pid: int) -> bool:
+    """Whether a process is the source of a clone's own clones, and no worker of the product."""
+    return Path(f"/proc/{pid}/comm").read_text(encoding="utf-8").strip() == SOURCE_NAME
 
 
 def is_trial(argv: Sequence[str]) -> bool:

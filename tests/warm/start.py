@@ -38,7 +38,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
-from warm.commands import COMMANDS, DEMO, entry, is_trial
+from warm.commands import COMMANDS, DEMO, SOURCE_NAME, entry, is_trial
 
 MESSAGE_BYTES_MAX = 100_000
 """Larger requests start in the ordinary way: a datagram has to hold them."""
@@ -97,14 +97,6 @@ class Source:
         if not answer:
             raise OSError(errno.ECHILD, "the source of clones has ended; its output says why")
         return int(answer)
-
-
-SOURCE_NAME = "warm-start"
-
-
-def is_source(pid: int) -> bool:
-    """Whether a process is the source of a clone's own clones, and no worker of the product."""
-    return Path(f"/proc/{pid}/comm").read_text(encoding="utf-8").strip() == SOURCE_NAME
 
 
 _sources: dict[str, Source] = {}
@@ -409,8 +401,7 @@ def _add_source() -> None:
 
 def _run_as_source(end: socket.socket) -> NoReturn:
     os.setsid()
-    null = os.open(os.devnull, os.O_RDWR)
-    _place([null, null, null, end.detach()], [0, 1, 2, 3])
+    _place([*[os.open(os.devnull, os.O_RDWR)] * 3, end.detach()], [0, 1, 2, 3])
     end = socket.socket(fileno=3)
     end.set_inheritable(False)
     _show([SOURCE_NAME], {})

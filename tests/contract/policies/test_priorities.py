@@ -7,7 +7,8 @@ from dataclasses import replace
 from contract.policies.test_every_policy import every_policy, proposed
 from unit.policies.snapshots import S, job, node, snapshot
 
-from wattfold.coordinator.core.model.job import JobKind, SizeUnit
+from wattfold.coordinator.core.model.jobs.spec import JobKind
+from wattfold.coordinator.models.pass_model import SizeUnit
 from wattfold.coordinator.policies import registry
 
 

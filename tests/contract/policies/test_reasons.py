@@ -23,7 +23,7 @@ from wattfold.coordinator.adapters.copies.replica_feed import ReplicaFeed, for_p
 from wattfold.coordinator.adapters.door.peers import Peer
 from wattfold.coordinator.adapters.planning import propose
 from wattfold.coordinator.core.model import events as ev
-from wattfold.coordinator.core.model.job import JobKind
+from wattfold.coordinator.core.model.jobs.spec import JobKind
 from wattfold.coordinator.core.model.reservation import Reservation
 from wattfold.coordinator.policies import registry
 from wattfold.coordinator.policies.driver.warm_up import chain

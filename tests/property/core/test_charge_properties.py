@@ -14,7 +14,8 @@ from unit.core.stage import NODES, Stage, W, counted_as, job_spec, node_spec, pa
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import JobId
 from wattfold.coordinator.core.model import reports
-from wattfold.coordinator.core.model.job import Assignment, JobKind, Share, SizeUnit
+from wattfold.coordinator.core.model.jobs.assignment import Assignment, Share
+from wattfold.coordinator.core.model.jobs.spec import JobKind
 from wattfold.coordinator.core.model.node import NodeKind, NodeSpec
 from wattfold.coordinator.core.model.plan import Plan, Policy
 from wattfold.coordinator.core.power.charge import (
@@ -28,6 +29,7 @@ from wattfold.coordinator.core.power.charge import (
     share_uw,
 )
 from wattfold.coordinator.core.rules.snapshot import snapshot
+from wattfold.coordinator.models.pass_model import SizeUnit
 from wattfold.coordinator.policies.fifo.policy import FifoEasy
 from wattfold.coordinator.policies.parm.policy import Parm, ParmVersion
 

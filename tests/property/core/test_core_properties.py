@@ -23,21 +23,15 @@ from wattfold.coordinator.core.machine import CoordinatorCore
 from wattfold.coordinator.core.model import events as ev
 from wattfold.coordinator.core.model import reports
 from wattfold.coordinator.core.model.announced import coming_uw
-from wattfold.coordinator.core.model.job import (
-    Assignment,
-    Job,
-    JobKind,
-    JobState,
-    ResizeMode,
-    Share,
-    SizeUnit,
-)
+from wattfold.coordinator.core.model.job import Job, JobState
+from wattfold.coordinator.core.model.jobs.assignment import Assignment, Share
 from wattfold.coordinator.core.model.jobs.attempt import Saving
+from wattfold.coordinator.core.model.jobs.spec import JobKind, ResizeMode
 from wattfold.coordinator.core.model.node import GIVEN_BACK, Duty, NodeSpec
 from wattfold.coordinator.core.rules.nodes import node_orders, reach
 from wattfold.coordinator.core.rules.power import budget_events
 from wattfold.coordinator.models.gpu_curve import GpuCurve
-from wattfold.coordinator.models.pass_model import APPLICATIONS, PassProfile
+from wattfold.coordinator.models.pass_model import APPLICATIONS, PassProfile, SizeUnit
 
 S, W = 1_000_000_000, 1_000_000
 JOBS = [JobId(name) for name in "abcd"]

@@ -15,7 +15,8 @@ from unit.core.stage import counted_as, node_spec
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import JobId, NodeId, ZoneName
 from wattfold.coordinator.core.model import actions as act
-from wattfold.coordinator.core.model.job import Assignment, JobKind, JobSpec, Share
+from wattfold.coordinator.core.model.jobs.assignment import Assignment, Share
+from wattfold.coordinator.core.model.jobs.spec import JobKind, JobSpec
 from wattfold.coordinator.core.model.levels import PLAIN, Levels
 from wattfold.coordinator.core.model.node import Curve, NodeSpec, Zone, ZoneKind
 from wattfold.coordinator.core.model.plan import Plan, Policy, Snapshot

@@ -16,8 +16,10 @@ from wattfold.contract.ids import NodeId
 from wattfold.coordinator.core.machine import CoordinatorCore
 from wattfold.coordinator.core.model import actions as act
 from wattfold.coordinator.core.model.configuration import RampConfigured
-from wattfold.coordinator.core.model.job import JobKind, JobSpec, JobState, SizeUnit
+from wattfold.coordinator.core.model.job import JobState
+from wattfold.coordinator.core.model.jobs.spec import JobKind, JobSpec
 from wattfold.coordinator.core.model.ramp_limits import RampLimits
+from wattfold.coordinator.models.pass_model import SizeUnit
 from wattfold.coordinator.policies.fifo.policy import FifoEasy
 
 S, W = 1_000_000_000, 1_000_000

@@ -10,7 +10,9 @@ from unit.policies.snapshots import job, node, snapshot
 
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import JobId, NodeId
-from wattfold.coordinator.core.model.job import Assignment, JobKind, Share, SizeUnit
+from wattfold.coordinator.core.model.jobs.assignment import Assignment, Share
+from wattfold.coordinator.core.model.jobs.spec import JobKind
+from wattfold.coordinator.models.pass_model import SizeUnit
 from wattfold.coordinator.policies.backfill.counts import EasyQueue
 from wattfold.coordinator.policies.backfill.reservations import ConservativeQueue
 from wattfold.coordinator.policies.fifo.policy import FifoEasy

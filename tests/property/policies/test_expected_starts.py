@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from unit.policies.snapshots import S, job, node, snapshot
 
 from wattfold.contract.ids import JobId
-from wattfold.coordinator.core.model.job import JobKind, SizeUnit
+from wattfold.coordinator.core.model.jobs.spec import JobKind
 from wattfold.coordinator.core.model.plan import JobView
+from wattfold.coordinator.models.pass_model import SizeUnit
 from wattfold.coordinator.policies.backfill.counts import EasyQueue
 from wattfold.coordinator.policies.backfill.expected_starts import STARTS_MAX
 from wattfold.coordinator.policies.fifo.policy import FifoEasy

@@ -16,8 +16,10 @@ from unit.policies.snapshots import faults, held, job, node, snapshot
 from wattfold.contract.ids import NodeId
 from wattfold.coordinator.adapters.beside import Beside
 from wattfold.coordinator.adapters.placing import PlacementSettings, Placing, placing
-from wattfold.coordinator.core.model.job import Assignment, JobKind, Share, SizeUnit
+from wattfold.coordinator.core.model.jobs.assignment import Assignment, Share
+from wattfold.coordinator.core.model.jobs.spec import JobKind
 from wattfold.coordinator.core.model.plan import Snapshot
+from wattfold.coordinator.models.pass_model import SizeUnit
 from wattfold.coordinator.policies import registry
 from wattfold.coordinator.policies.placement.choice import STATELESS
 from wattfold.coordinator.policies.placement.selector import Strategy, joined

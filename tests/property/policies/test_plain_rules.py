@@ -8,8 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from unit.policies.snapshots import S, held, job, node, snapshot
 
-from wattfold.coordinator.core.model.job import JobKind, SizeUnit
+from wattfold.coordinator.core.model.jobs.spec import JobKind
 from wattfold.coordinator.core.model.plan import JobView
+from wattfold.coordinator.models.pass_model import SizeUnit
 from wattfold.coordinator.policies.fifo.pbs import Pbs
 from wattfold.coordinator.solvers.lists.arrays import arrays_of
 from wattfold.coordinator.solvers.lists.planner import baselines

@@ -15,11 +15,12 @@ from unit.policies.snapshots import S, W, faults, job, snapshot
 from unit.policies.training_jobs import V100, gpu_node, training
 
 from wattfold.contract.ids import JobId
-from wattfold.coordinator.core.model.job import JobKind, SizeUnit
+from wattfold.coordinator.core.model.jobs.spec import JobKind
 from wattfold.coordinator.core.model.levels import Levels
 from wattfold.coordinator.core.model.plan import JobView, NodeView, Policy, Snapshot
 from wattfold.coordinator.core.power.charge import assigned_uw
 from wattfold.coordinator.models.gpu_curve import GpuCurve
+from wattfold.coordinator.models.pass_model import SizeUnit
 from wattfold.coordinator.policies.constraint.policy import Constraint
 from wattfold.coordinator.policies.driver.rounds import Rounds, planned
 from wattfold.coordinator.policies.equipartition.policy import Equipartition

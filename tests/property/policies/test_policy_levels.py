@@ -13,11 +13,11 @@ from property.policies.worlds import World
 from unit.policies.snapshots import DRAM_CAP_W, S, W, job, node, snapshot, with_dram
 
 from wattfold.contract.ids import JobId
-from wattfold.coordinator.core.model.job import Assignment, SizeUnit
+from wattfold.coordinator.core.model.jobs.assignment import Assignment
 from wattfold.coordinator.core.model.levels import Levels
 from wattfold.coordinator.core.model.plan import Policy
 from wattfold.coordinator.core.power.charge import assigned_uw, dram_range_uw
-from wattfold.coordinator.models.pass_model import APPLICATIONS
+from wattfold.coordinator.models.pass_model import APPLICATIONS, SizeUnit
 from wattfold.coordinator.policies.driver.rounds import Rounds, planned
 from wattfold.coordinator.policies.equipartition.policy import Equipartition
 from wattfold.coordinator.policies.fifo.easy_uniform import EasyUniform

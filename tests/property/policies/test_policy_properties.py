@@ -14,10 +14,11 @@ from hypothesis import strategies as st
 from property.policies.easy_reference import Request, easy
 from unit.policies.snapshots import S, W, faults, held, job, node, sizes, snapshot
 
-from wattfold.coordinator.core.model.job import Assignment, JobKind, SizeUnit
+from wattfold.coordinator.core.model.jobs.assignment import Assignment
+from wattfold.coordinator.core.model.jobs.spec import JobKind
 from wattfold.coordinator.core.model.jobs.spread import Spread
 from wattfold.coordinator.core.model.plan import JobView, NodeView, Policy, Snapshot
-from wattfold.coordinator.models.pass_model import APPLICATIONS
+from wattfold.coordinator.models.pass_model import APPLICATIONS, SizeUnit
 from wattfold.coordinator.policies.fifo.policy import FifoEasy
 from wattfold.coordinator.policies.parm.policy import Parm, ParmVersion
 from wattfold.coordinator.policies.resources.room import Room, takes_whole_nodes

@@ -13,12 +13,14 @@ from hypothesis import strategies as st
 from unit.policies.snapshots import S, faults, job, node, snapshot
 
 from wattfold.contract.ids import JobId, NodeId
-from wattfold.coordinator.core.model.job import JobKind, Share, SizeUnit
+from wattfold.coordinator.core.model.jobs.assignment import Share
 from wattfold.coordinator.core.model.jobs.promise import Promise
+from wattfold.coordinator.core.model.jobs.spec import JobKind
 from wattfold.coordinator.core.model.plan import JobView, Plan, Snapshot
 from wattfold.coordinator.core.model.queue import Queue
 from wattfold.coordinator.core.model.reservation import Reservation
 from wattfold.coordinator.core.power.charge import assigned_on_uw
+from wattfold.coordinator.models.pass_model import SizeUnit
 from wattfold.coordinator.policies.backfill.promises import LAG_NS
 from wattfold.coordinator.policies.driver.rounds import Rounds
 from wattfold.coordinator.policies.fifo.conservative import Conservative

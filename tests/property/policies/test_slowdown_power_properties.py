@@ -13,9 +13,12 @@ from hypothesis import strategies as st
 from property.policies.worlds import World
 from unit.policies.snapshots import S, W, held, job, node, snapshot
 
-from wattfold.coordinator.core.model.job import Assignment, CoreSharing, JobKind, SizeUnit
+from wattfold.coordinator.core.model.jobs.assignment import Assignment
+from wattfold.coordinator.core.model.jobs.core_sharing import CoreSharing
+from wattfold.coordinator.core.model.jobs.spec import JobKind
 from wattfold.coordinator.core.model.plan import Plan, Snapshot
 from wattfold.coordinator.core.power.charge import assigned_uw
+from wattfold.coordinator.models.pass_model import SizeUnit
 from wattfold.coordinator.policies.slowdown_driven.policy import SlowdownDriven
 from wattfold.coordinator.policies.slowdown_driven.rules import PowerSharing
 

@@ -16,8 +16,9 @@ from unit.policies.snapshots import S, W, job, node, snapshot
 from unit.pool.pools import table
 
 from wattfold.contract.ids import JobId
-from wattfold.coordinator.core.model.job import JobKind, ResizeMode, SizeUnit
+from wattfold.coordinator.core.model.jobs.spec import JobKind, ResizeMode
 from wattfold.coordinator.core.model.plan import JobView, Plan
+from wattfold.coordinator.models.pass_model import SizeUnit
 from wattfold.coordinator.policies.backfill.easy import EasyScheduler
 from wattfold.coordinator.policies.constraint.policy import Constraint
 from wattfold.coordinator.policies.driver.rounds import Rounds, planned

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from unit.policies.snapshots import job, node
 
 from wattfold.contract.ids import NodeId
-from wattfold.coordinator.core.model.job import SizeUnit
 from wattfold.coordinator.core.model.reservation import Reservation, Windows
+from wattfold.coordinator.models.pass_model import SizeUnit
 from wattfold.coordinator.policies.backfill import timeline as module
 from wattfold.coordinator.policies.backfill.promises import TimedRequest
 from wattfold.coordinator.policies.backfill.timeline import Need, Timeline

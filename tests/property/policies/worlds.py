@@ -10,12 +10,14 @@ from unit.policies.snapshots import S, W, job, node, snapshot
 
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import JobId, NodeId
-from wattfold.coordinator.core.model.job import CoreSharing, JobKind, ResizeMode, Share, SizeUnit
+from wattfold.coordinator.core.model.jobs.assignment import Share
+from wattfold.coordinator.core.model.jobs.core_sharing import CoreSharing
+from wattfold.coordinator.core.model.jobs.spec import JobKind, ResizeMode
 from wattfold.coordinator.core.model.jobs.spread import Spread
 from wattfold.coordinator.core.model.plan import NOBODY, JobView, NodeView, Plan, Snapshot
 from wattfold.coordinator.core.model.queue import Queue
 from wattfold.coordinator.core.model.reservation import Reservation
-from wattfold.coordinator.models.pass_model import APPLICATIONS, PassProfile
+from wattfold.coordinator.models.pass_model import APPLICATIONS, PassProfile, SizeUnit
 
 NODES = 5
 

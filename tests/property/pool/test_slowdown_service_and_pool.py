@@ -9,7 +9,9 @@ import numpy as np
 from property.pool.test_slowdown_pool import CORES, MACHINE, random_jobs, run, scheduler
 from unit.pool.pools import S
 
-from wattfold.coordinator.core.model.job import Assignment, CoreSharing, JobKind
+from wattfold.coordinator.core.model.jobs.assignment import Assignment
+from wattfold.coordinator.core.model.jobs.core_sharing import CoreSharing
+from wattfold.coordinator.core.model.jobs.spec import JobKind
 from wattfold.coordinator.core.model.plan import JobView
 from wattfold.coordinator.policies.port import JobInformation
 from wattfold.coordinator.policies.slowdown_driven.choice import INFINITE, MateEnd, MateLimits

@@ -21,7 +21,8 @@ from wattfold.coordinator.adapters.journal.journal import Journal
 from wattfold.coordinator.core.machine import CoordinatorCore
 from wattfold.coordinator.core.model import actions as act
 from wattfold.coordinator.core.model import events as ev
-from wattfold.coordinator.core.model.job import JobSpec, JobState
+from wattfold.coordinator.core.model.job import JobState
+from wattfold.coordinator.core.model.jobs.spec import JobSpec
 from wattfold.coordinator.models.pass_model import PassProfile
 from wattfold.coordinator.policies.backfill.easy import EasyScheduler
 from wattfold.coordinator.policies.parm.scheduler import ParmScheduler

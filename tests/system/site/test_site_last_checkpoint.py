@@ -10,7 +10,7 @@ from contextlib import closing, contextmanager
 
 import grpc
 from system.site.live_site import LiveSite, wait_until
-from warm.start import is_source
+from warm.commands import is_source
 
 from wattfold.nodeagent.ending import children_of
 from wattfold.v1 import node_agent_pb2 as agent_pb

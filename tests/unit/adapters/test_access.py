@@ -44,7 +44,7 @@ from wattfold.coordinator.adapters.requests.field_checks import InvalidRequestEr
 from wattfold.coordinator.core.machine import CoordinatorCore
 from wattfold.coordinator.core.model import actions as act
 from wattfold.coordinator.core.model import events as ev
-from wattfold.coordinator.core.model.job import UNKNOWN_UID, JobSpec
+from wattfold.coordinator.core.model.jobs.spec import UNKNOWN_UID, JobSpec
 from wattfold.v1 import common_pb2
 from wattfold.v1 import coordinator_pb2 as pb
 

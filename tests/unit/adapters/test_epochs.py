@@ -12,7 +12,7 @@ from unit.core.stage import S, job_spec
 from wattfold.coordinator.adapters.learning.epochs import EpochReporter
 from wattfold.coordinator.adapters.learning.observations import NodeSample
 from wattfold.coordinator.core.model import events as ev
-from wattfold.coordinator.core.model.job import JobSpec
+from wattfold.coordinator.core.model.jobs.spec import JobSpec
 
 
 def said(at_s: float, saved: int, seconds: float = 0.0) -> NodeSample:

@@ -20,7 +20,9 @@ from wattfold.coordinator.core.machine import CoordinatorCore
 from wattfold.coordinator.core.model import actions as act
 from wattfold.coordinator.core.model import events as ev
 from wattfold.coordinator.core.model import reports
-from wattfold.coordinator.core.model.job import Assignment, CoreSharing, JobKind, JobSpec
+from wattfold.coordinator.core.model.jobs.assignment import Assignment
+from wattfold.coordinator.core.model.jobs.core_sharing import CoreSharing
+from wattfold.coordinator.core.model.jobs.spec import JobKind, JobSpec
 from wattfold.coordinator.core.model.jobs.speeds import SeenSpeed, measured_serial_ppm
 from wattfold.coordinator.core.model.levels import Levels
 from wattfold.coordinator.core.model.node import ZoneKind

@@ -17,7 +17,7 @@ from wattfold.coordinator.adapters.copies.site_messages import node_message
 from wattfold.coordinator.adapters.journal.launch_data import LaunchData
 from wattfold.coordinator.adapters.learning.observations import Observations
 from wattfold.coordinator.core.model import actions as act
-from wattfold.coordinator.core.model.job import ResizeMode
+from wattfold.coordinator.core.model.jobs.spec import ResizeMode
 from wattfold.v1 import common_pb2
 from wattfold.v1 import coordinator_pb2 as pb
 from wattfold.v1 import node_agent_pb2 as agent_pb

@@ -14,7 +14,8 @@ from wattfold.coordinator.adapters.requests.modifications import modification
 from wattfold.coordinator.adapters.requests.reservations import reservation_of
 from wattfold.coordinator.adapters.requests.submissions import TimeLimits
 from wattfold.coordinator.core.model import events as ev
-from wattfold.coordinator.core.model.job import JobKind, JobState
+from wattfold.coordinator.core.model.job import JobState
+from wattfold.coordinator.core.model.jobs.spec import JobKind
 from wattfold.coordinator.core.model.queue import Queue
 from wattfold.v1 import coordinator_pb2 as pb
 

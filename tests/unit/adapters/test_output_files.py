@@ -13,7 +13,8 @@ from wattfold.contract.ids import JobId, NodeId
 from wattfold.coordinator.adapters.agents.launch_messages import launch_request
 from wattfold.coordinator.adapters.journal.launch_data import LaunchData
 from wattfold.coordinator.core.model import actions as act
-from wattfold.coordinator.core.model.job import ResizeMode, SizeUnit
+from wattfold.coordinator.core.model.jobs.spec import ResizeMode
+from wattfold.coordinator.models.pass_model import SizeUnit
 from wattfold.v1 import common_pb2
 
 RESTARTED: dict[str, Any] = {"mode": ResizeMode.RESTART, "unit": SizeUnit.NODES}

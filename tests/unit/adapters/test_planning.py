@@ -21,8 +21,9 @@ from wattfold.coordinator.adapters.learning.observations import Observations
 from wattfold.coordinator.adapters.planning import Planner, news_of, propose
 from wattfold.coordinator.core.model import actions as act
 from wattfold.coordinator.core.model import events as ev
-from wattfold.coordinator.core.model.job import Job, JobKind
+from wattfold.coordinator.core.model.job import Job
 from wattfold.coordinator.core.model.jobs.promise import Promise
+from wattfold.coordinator.core.model.jobs.spec import JobKind
 from wattfold.coordinator.core.model.plan import Plan, Policy, Snapshot, Waiting
 from wattfold.coordinator.core.state.changes import Changes
 from wattfold.coordinator.models.pass_model import SizeUnit, default_profile

@@ -15,8 +15,9 @@ from wattfold.coordinator.adapters.journal import codec
 from wattfold.coordinator.adapters.metrics.exposition import waiting_reason
 from wattfold.coordinator.adapters.requests.price_holds import held_back
 from wattfold.coordinator.core.model import events as ev
-from wattfold.coordinator.core.model.job import JobSpec, JobState
+from wattfold.coordinator.core.model.job import JobState
 from wattfold.coordinator.core.model.jobs.conditions import UNCONDITIONAL, StartConditions
+from wattfold.coordinator.core.model.jobs.spec import JobSpec
 from wattfold.coordinator.core.model.queue import Queue
 from wattfold.coordinator.models.energy_price import EnergyPrice
 

@@ -14,8 +14,8 @@ from wattfold.coordinator.adapters.journal import codec
 from wattfold.coordinator.adapters.requests import profiles
 from wattfold.coordinator.core.machine import CoordinatorCore
 from wattfold.coordinator.core.model import events as ev
-from wattfold.coordinator.core.model.job import ResizeMode
 from wattfold.coordinator.core.model.jobs.resize_cost import learn_stall
+from wattfold.coordinator.core.model.jobs.spec import ResizeMode
 from wattfold.coordinator.core.state.state import State
 from wattfold.v1 import common_pb2 as common
 from wattfold.v1 import coordinator_pb2 as pb

@@ -20,9 +20,11 @@ from wattfold.coordinator.adapters.requests.queues import (
 )
 from wattfold.coordinator.adapters.requests.submissions import TimeLimits
 from wattfold.coordinator.core.model import events as ev
-from wattfold.coordinator.core.model.job import CoreSharing, JobKind, SizeUnit
+from wattfold.coordinator.core.model.jobs.core_sharing import CoreSharing
+from wattfold.coordinator.core.model.jobs.spec import JobKind
 from wattfold.coordinator.core.model.queue import Queue
 from wattfold.coordinator.core.rules.snapshot import snapshot
+from wattfold.coordinator.models.pass_model import SizeUnit
 from wattfold.v1 import coordinator_pb2 as pb
 
 S = 1_000_000_000

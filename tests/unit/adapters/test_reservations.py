@@ -25,10 +25,11 @@ from wattfold.coordinator.adapters.requests.reservations import (
     reservation_of,
 )
 from wattfold.coordinator.core.model import events as ev
-from wattfold.coordinator.core.model.job import JobKind, JobSpec, SizeUnit
+from wattfold.coordinator.core.model.jobs.spec import JobKind, JobSpec
 from wattfold.coordinator.core.model.jobs.spread import Spread
 from wattfold.coordinator.core.model.queue import Queue
 from wattfold.coordinator.core.model.reservation import Reservation
+from wattfold.coordinator.models.pass_model import SizeUnit
 from wattfold.v1 import coordinator_pb2 as pb
 
 RIGID = JobKind.RIGID

@@ -18,7 +18,7 @@ from wattfold.coordinator.adapters.agents.step_keys import (
 )
 from wattfold.coordinator.adapters.journal.launch_data import LaunchData
 from wattfold.coordinator.core.model import actions as act
-from wattfold.coordinator.core.model.job import JobSpec
+from wattfold.coordinator.core.model.jobs.spec import JobSpec
 from wattfold.v1 import common_pb2
 from wattfold.v1 import node_agent_pb2 as pb
 

@@ -16,9 +16,10 @@ from wattfold.coordinator.adapters.copies.job_messages import spec_message
 from wattfold.coordinator.adapters.requests.field_checks import InvalidRequestError, due_ns
 from wattfold.coordinator.adapters.requests.possible import check_possible
 from wattfold.coordinator.adapters.requests.submissions import job_spec, launch_data
-from wattfold.coordinator.core.model.job import JobKind, JobSpec, ResizeMode, SizeUnit
+from wattfold.coordinator.core.model.jobs.spec import JobKind, JobSpec, ResizeMode
 from wattfold.coordinator.core.model.levels import PLAIN, Levels
 from wattfold.coordinator.core.model.node import NodeSpec, Zone, ZoneKind
+from wattfold.coordinator.models.pass_model import SizeUnit
 from wattfold.v1 import common_pb2
 from wattfold.v1 import coordinator_pb2 as pb
 
@@ -391,8 +392,7 @@ def test_levels_are_taken_and_told() -> None:
     told = spec_message(asked, Clock())
     assert (told.dram_cap_uw, told.gpu_cap_uw) == (9 * W, 70 * W)
     predicted = job_spec(message(predicted_uw=93 * W))
-    assert predicted.predicted_uw == 93 * W
-    assert spec_message(predicted, Clock()).predicted_uw == 93 * W
+    assert predicted.predicted_uw == spec_message(predicted, Clock()).predicted_uw == 93 * W
     assert job_spec(message()).levels is PLAIN
     assert complaint(gpu_cap_uw=70 * W) == (
         "a GPU cap of 70.000 W is for jobs with their own GPUs; request them with --gpus"

@@ -21,9 +21,10 @@ from wattfold.coordinator.adapters.requests.queues import queued
 from wattfold.coordinator.adapters.requests.submissions import job_spec
 from wattfold.coordinator.core.model import actions as act
 from wattfold.coordinator.core.model.amounts import GIB
-from wattfold.coordinator.core.model.job import JobKind, JobSpec, SizeUnit
+from wattfold.coordinator.core.model.jobs.spec import JobKind, JobSpec
 from wattfold.coordinator.core.model.jobs.spread import Spread
 from wattfold.coordinator.core.model.queue import Queue
+from wattfold.coordinator.models.pass_model import SizeUnit
 from wattfold.v1 import common_pb2
 from wattfold.v1 import coordinator_pb2 as pb
 

@@ -13,7 +13,7 @@ from wattfold.coordinator.adapters.journal.codec import dump_event, load_event
 from wattfold.coordinator.adapters.learning.observations import NodeSample
 from wattfold.coordinator.adapters.learning.wishes import INTERVAL_NS, WishReporter
 from wattfold.coordinator.core.model import events as ev
-from wattfold.coordinator.core.model.job import JobKind
+from wattfold.coordinator.core.model.jobs.spec import JobKind
 
 S = 1_000_000_000
 GAP_S = INTERVAL_NS / S

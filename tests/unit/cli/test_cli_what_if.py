@@ -17,8 +17,9 @@ from wattfold.coordinator.cli.simulation.site_queue.site_reading import (
     SiteReading,
     read_site,
 )
-from wattfold.coordinator.core.model.job import JobKind, SizeUnit
 from wattfold.coordinator.core.model.jobs.conditions import Dependency, DependencyState
+from wattfold.coordinator.core.model.jobs.spec import JobKind
+from wattfold.coordinator.models.pass_model import SizeUnit
 from wattfold.v1 import coordinator_pb2 as pb
 
 S = 10**9

@@ -13,7 +13,7 @@ from wattfold.coordinator.core.machine import CoordinatorCore
 from wattfold.coordinator.core.model import actions as act
 from wattfold.coordinator.core.model import events as ev
 from wattfold.coordinator.core.model import reports
-from wattfold.coordinator.core.model.job import JobKind
+from wattfold.coordinator.core.model.jobs.spec import JobKind
 from wattfold.coordinator.core.model.node_power import PowerState, SleepSettings
 from wattfold.coordinator.core.model.plan import Plan
 from wattfold.coordinator.core.state.state import CoreSettings

@@ -19,16 +19,17 @@ from wattfold.coordinator.core.machine import CoordinatorCore
 from wattfold.coordinator.core.model import actions as act
 from wattfold.coordinator.core.model import events as ev
 from wattfold.coordinator.core.model import reports
-from wattfold.coordinator.core.model.job import Assignment, Job, JobKind, JobSpec, Share, SizeUnit
+from wattfold.coordinator.core.model.job import Job
+from wattfold.coordinator.core.model.jobs.assignment import Assignment, Share
+from wattfold.coordinator.core.model.jobs.spec import JobKind, JobSpec
 from wattfold.coordinator.core.model.jobs.spread import Spread
 from wattfold.coordinator.core.model.node import NodeSpec, Zone, ZoneKind
 from wattfold.coordinator.core.model.plan import Plan, PlanningRound
 from wattfold.coordinator.core.state.state import CoreSettings
+from wattfold.coordinator.models.pass_model import SizeUnit
 
 PACKAGE = ZoneName("package-0")
-WINDOW_NS = S
-LEASE_NS = 9 * S
-TIMEOUT_NS = 2 * S
+WINDOW_NS, LEASE_NS, TIMEOUT_NS = S, 9 * S, 2 * S
 CHECKED = CoreSettings(check_every=1, sleep=SLEEP)
 BASE_W, FLOOR_W, MAX_W = 10, 10, 50
 
@@ -72,12 +73,9 @@ def counted_as(rng: random.Random, kinds: Sequence[JobKind], cores: int = 2) -> 
     unit, kind = rng.choice(list(SizeUnit)), rng.choice(list(kinds))
     if unit is not SizeUnit.UNITS:
         return {"unit": unit, "kind": kind}
-    return {
-        "unit": unit,
-        "kind": JobKind.MOLDABLE if kind.resized else kind,
-        "unit_cores": rng.randint(1, cores),
-        "spread": rng.choice(list(Spread)),
-    }
+    kind = JobKind.MOLDABLE if kind.resized else kind
+    cores, spread = rng.randint(1, cores), rng.choice(list(Spread))
+    return {"unit": unit, "kind": kind, "unit_cores": cores, "spread": spread}
 
 
 def on(job: str, *places: str, cap_w: float = MAX_W, total_s: float = 0.0) -> Assignment:

@@ -12,7 +12,10 @@ from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import JobId, NodeId
 from wattfold.coordinator.core.applier import Accepted, accept
 from wattfold.coordinator.core.model import actions as act
-from wattfold.coordinator.core.model.job import Assignment, CoreSharing, JobKind, JobState, Share
+from wattfold.coordinator.core.model.job import JobState
+from wattfold.coordinator.core.model.jobs.assignment import Assignment, Share
+from wattfold.coordinator.core.model.jobs.core_sharing import CoreSharing
+from wattfold.coordinator.core.model.jobs.spec import JobKind
 from wattfold.coordinator.core.model.plan import Plan
 
 BOTH = CoreSharing.BOTH

@@ -13,9 +13,10 @@ from wattfold.coordinator.core.machine import CoordinatorCore
 from wattfold.coordinator.core.model import events as ev
 from wattfold.coordinator.core.model.account import Account, Demand, UsageLimits, UserLimits
 from wattfold.coordinator.core.model.configuration import AccountsConfigured
-from wattfold.coordinator.core.model.job import JobState, SizeUnit
+from wattfold.coordinator.core.model.job import JobState
 from wattfold.coordinator.core.rules.accounts.demands import demand_of
 from wattfold.coordinator.core.rules.accounts.limits import AT_LIMIT, never_fits
+from wattfold.coordinator.models.pass_model import SizeUnit
 
 
 def stage_with(user: UsageLimits | None = None, **limits: Any) -> Stage:

@@ -15,9 +15,10 @@ from wattfold.coordinator.adapters.journal import codec
 from wattfold.coordinator.core.machine import CoordinatorCore
 from wattfold.coordinator.core.model import events as ev
 from wattfold.coordinator.core.model import reports
-from wattfold.coordinator.core.model.job import Job, JobKind, JobSpec, JobState
+from wattfold.coordinator.core.model.job import Job, JobState
 from wattfold.coordinator.core.model.jobs.conditions import Dependency, StartConditions
 from wattfold.coordinator.core.model.jobs.job_array import JobArray
+from wattfold.coordinator.core.model.jobs.spec import JobKind, JobSpec
 from wattfold.coordinator.core.rules.invariants import check_derived
 from wattfold.coordinator.core.rules.job_arrays import array_counts, arrays
 from wattfold.coordinator.core.rules.jobs.adoption import UNSTARTED

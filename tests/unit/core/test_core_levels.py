@@ -14,7 +14,9 @@ from wattfold.coordinator.core.machine import CoordinatorCore
 from wattfold.coordinator.core.model import actions as act
 from wattfold.coordinator.core.model import events as ev
 from wattfold.coordinator.core.model import reports
-from wattfold.coordinator.core.model.job import Assignment, Job, JobKind, JobSpec
+from wattfold.coordinator.core.model.job import Job
+from wattfold.coordinator.core.model.jobs.assignment import Assignment
+from wattfold.coordinator.core.model.jobs.spec import JobKind, JobSpec
 from wattfold.coordinator.core.model.levels import PLAIN, Levels
 from wattfold.coordinator.core.model.node import NodeSpec, Zone, ZoneKind
 from wattfold.coordinator.core.power.charge import assigned_uw, fixed_uw

@@ -16,7 +16,8 @@ from wattfold.coordinator.core.model import events as ev
 from wattfold.coordinator.core.model import reports
 from wattfold.coordinator.core.model.adopted import AdoptedJob
 from wattfold.coordinator.core.model.emergency import EmergencyBegun, EmergencyOrder, JobStep
-from wattfold.coordinator.core.model.job import Job, JobKind, JobState, ResizeMode
+from wattfold.coordinator.core.model.job import Job, JobState
+from wattfold.coordinator.core.model.jobs.spec import JobKind, ResizeMode
 from wattfold.coordinator.core.model.resource_manager import (
     ManagedEnd,
     ManagedJob,

@@ -10,7 +10,8 @@ from unit.core.stage import Stage, job_spec, on
 from wattfold.contract.ids import JobId
 from wattfold.coordinator.adapters.journal.codec import dump_event, load_event
 from wattfold.coordinator.core.model import events as ev
-from wattfold.coordinator.core.model.job import Ender, JobKind, JobState
+from wattfold.coordinator.core.model.job import Ender, JobState
+from wattfold.coordinator.core.model.jobs.spec import JobKind
 
 S = 10**9
 

@@ -12,7 +12,8 @@ from wattfold.contract.ids import JobId
 from wattfold.coordinator.adapters.journal import codec
 from wattfold.coordinator.core.model import actions as act
 from wattfold.coordinator.core.model import events as ev
-from wattfold.coordinator.core.model.job import Assignment, JobState
+from wattfold.coordinator.core.model.job import JobState
+from wattfold.coordinator.core.model.jobs.assignment import Assignment
 from wattfold.coordinator.core.model.plan import Plan, Preemption
 from wattfold.coordinator.core.model.queue import Queue
 from wattfold.coordinator.core.rules.snapshot import snapshot

@@ -12,8 +12,8 @@ from unit.core.stage import Stage, job_spec, launch, mask, on
 from wattfold.contract.cpuset import CpuSet
 from wattfold.coordinator.adapters.journal import codec
 from wattfold.coordinator.core.model import actions as act
-from wattfold.coordinator.core.model.job import MAPPED, JobKind, ResizeMode
 from wattfold.coordinator.core.model.jobs.processor_map import map_of
+from wattfold.coordinator.core.model.jobs.spec import MAPPED, JobKind, ResizeMode
 
 MAP = job_spec(mode=ResizeMode.MAP)
 cpu_sets = st.sets(st.integers(0, 63), min_size=1, max_size=16).map(CpuSet.of)

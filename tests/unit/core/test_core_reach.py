@@ -12,7 +12,8 @@ from wattfold.contract.ids import JobId, NodeId
 from wattfold.coordinator.core.model import actions as act
 from wattfold.coordinator.core.model import events as ev
 from wattfold.coordinator.core.model import reports
-from wattfold.coordinator.core.model.job import JobKind, JobState, ResizeMode
+from wattfold.coordinator.core.model.job import JobState
+from wattfold.coordinator.core.model.jobs.spec import JobKind, ResizeMode
 from wattfold.coordinator.core.model.reservation import Reservation
 from wattfold.coordinator.core.rules.invariants import InvariantError, check_invariants
 

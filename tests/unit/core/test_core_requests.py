@@ -12,11 +12,14 @@ from wattfold.contract.ids import NodeId
 from wattfold.coordinator.core.applier import accept
 from wattfold.coordinator.core.model import actions as act
 from wattfold.coordinator.core.model import events as ev
-from wattfold.coordinator.core.model.job import Assignment, JobKind, JobState, SizeUnit
+from wattfold.coordinator.core.model.job import JobState
+from wattfold.coordinator.core.model.jobs.assignment import Assignment
+from wattfold.coordinator.core.model.jobs.spec import JobKind
 from wattfold.coordinator.core.model.plan import Plan
 from wattfold.coordinator.core.rules.invariants import check_invariants
 from wattfold.coordinator.core.rules.snapshot import snapshot
 from wattfold.coordinator.core.state.state import InvariantError
+from wattfold.coordinator.models.pass_model import SizeUnit
 
 GPUS = ("0", "1")
 

@@ -11,7 +11,8 @@ from unit.core.stage import LEASE_NS, S, Stage, job_spec, on, terminate
 from wattfold.contract.ids import JobId, NodeId
 from wattfold.coordinator.adapters.journal import codec
 from wattfold.coordinator.core.model import events as ev
-from wattfold.coordinator.core.model.job import JobSpec, JobState
+from wattfold.coordinator.core.model.job import JobState
+from wattfold.coordinator.core.model.jobs.spec import JobSpec
 from wattfold.coordinator.core.model.reservation import SLACK_NS, Reservation, Windows
 from wattfold.coordinator.core.rules.snapshot import snapshot
 

@@ -15,7 +15,6 @@ from wattfold.contract.ids import JobId, NodeId
 from wattfold.coordinator.adapters.journal import codec
 from wattfold.coordinator.core.model import events as ev
 from wattfold.coordinator.core.model import reports
-from wattfold.coordinator.core.model.job import ResizeMode
 from wattfold.coordinator.core.model.jobs import resize_cost
 from wattfold.coordinator.core.model.jobs.resize_cost import (
     KEPT_MAX,
@@ -27,6 +26,7 @@ from wattfold.coordinator.core.model.jobs.resize_cost import (
     learn_again,
     learn_stall,
 )
+from wattfold.coordinator.core.model.jobs.spec import ResizeMode
 from wattfold.coordinator.models.pass_model import SizeUnit
 
 MS = S // 1000

@@ -15,9 +15,10 @@ from wattfold.coordinator.core.model import actions as act
 from wattfold.coordinator.core.model import events as ev
 from wattfold.coordinator.core.model import reports
 from wattfold.coordinator.core.model.events import NodeOrder
-from wattfold.coordinator.core.model.job import Job, JobState, ResizeMode
+from wattfold.coordinator.core.model.job import Job, JobState
 from wattfold.coordinator.core.model.jobs.attempt import ATTEMPTS_MAX, Saving
 from wattfold.coordinator.core.model.jobs.resize_cost import UNSEEN_NS
+from wattfold.coordinator.core.model.jobs.spec import ResizeMode
 from wattfold.coordinator.core.rules.jobs.restart_target import firm
 
 RESTART = ResizeMode.RESTART
@@ -464,8 +465,7 @@ def test_a_checkpoint_of_before_and_one_of_the_middle() -> None:
     for attempt in stored["jobs"]["a"]["attempts"]:
         attempt.pop("resized")
     old = codec.load_state(json.dumps(stored))
-    assert old.jobs[JobId("a")].following is None
-    assert old.restarts == {}
+    assert (old.jobs[JobId("a")].following, old.restarts) == (None, {})
 
 
 def test_a_removed_node_is_no_place_for_the_next_attempt() -> None:

@@ -17,7 +17,7 @@ from wattfold.coordinator.adapters.journal.codec import (
     load_state,
 )
 from wattfold.coordinator.core.model import events as ev
-from wattfold.coordinator.core.model.job import JobKind
+from wattfold.coordinator.core.model.jobs.spec import JobKind
 from wattfold.coordinator.core.model.jobs.speeds import (
     KEPT_MAX,
     NOT_MEASURED,

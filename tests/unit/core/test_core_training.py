@@ -16,15 +16,8 @@ from wattfold.coordinator.adapters.journal.codec import (
     load_state,
 )
 from wattfold.coordinator.core.model import events as ev
-from wattfold.coordinator.core.model.job import (
-    MAX_DONE,
-    Assignment,
-    Job,
-    JobKind,
-    JobState,
-    ResizeMode,
-    SizeUnit,
-)
+from wattfold.coordinator.core.model.job import MAX_DONE, Job, JobState
+from wattfold.coordinator.core.model.jobs.assignment import Assignment
 from wattfold.coordinator.core.model.jobs.epoch_times import (
     TIMES_MAX,
     WEIGHED,
@@ -33,10 +26,12 @@ from wattfold.coordinator.core.model.jobs.epoch_times import (
     SeenEpochs,
     with_epoch,
 )
+from wattfold.coordinator.core.model.jobs.spec import JobKind, ResizeMode
 from wattfold.coordinator.core.model.jobs.spread import Spread
 from wattfold.coordinator.core.model.levels import Levels
 from wattfold.coordinator.core.model.plan import JobView
 from wattfold.coordinator.models.gpu_curve import GpuCurve
+from wattfold.coordinator.models.pass_model import SizeUnit
 from wattfold.coordinator.models.training import EpochTime, Training
 
 CURVE = GpuCurve(static_w=40, full_w=240, knee=0.85, beta=0.2)

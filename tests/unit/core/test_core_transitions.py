@@ -22,7 +22,8 @@ from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import NodeId
 from wattfold.coordinator.core.model import events as ev
 from wattfold.coordinator.core.model import reports
-from wattfold.coordinator.core.model.job import JobKind, JobState, ResizeMode
+from wattfold.coordinator.core.model.job import JobState
+from wattfold.coordinator.core.model.jobs.spec import JobKind, ResizeMode
 
 
 def test_a_start_asks_for_nothing_while_no_node_is_there() -> None:

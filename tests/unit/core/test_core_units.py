@@ -13,13 +13,16 @@ from wattfold.coordinator.adapters.journal.codec import dump_event, load_event
 from wattfold.coordinator.core.applier import accept
 from wattfold.coordinator.core.model import actions as act
 from wattfold.coordinator.core.model import events as ev
-from wattfold.coordinator.core.model.job import Assignment, JobKind, JobSpec, JobState, SizeUnit
+from wattfold.coordinator.core.model.job import JobState
+from wattfold.coordinator.core.model.jobs.assignment import Assignment
+from wattfold.coordinator.core.model.jobs.spec import JobKind, JobSpec
 from wattfold.coordinator.core.model.jobs.spread import Spread
 from wattfold.coordinator.core.model.plan import Plan
 from wattfold.coordinator.core.model.queue import NO_WAITS, Queue, Waits
 from wattfold.coordinator.core.rules.invariants import check_invariants
 from wattfold.coordinator.core.rules.snapshot import snapshot
 from wattfold.coordinator.core.state.state import InvariantError
+from wattfold.coordinator.models.pass_model import SizeUnit
 
 
 def units(size: int = 3, **fields: Any) -> JobSpec:

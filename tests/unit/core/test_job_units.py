@@ -8,7 +8,6 @@ import pytest
 from unit.core.stage import job_spec, on
 
 from wattfold.coordinator.core.model.amounts import GIB, Amounts
-from wattfold.coordinator.core.model.job import JobKind, JobSpec, SizeUnit
 from wattfold.coordinator.core.model.jobs.job_units import (
     counted,
     least_uw,
@@ -17,7 +16,9 @@ from wattfold.coordinator.core.model.jobs.job_units import (
     units_over,
     units_within,
 )
+from wattfold.coordinator.core.model.jobs.spec import JobKind, JobSpec
 from wattfold.coordinator.core.model.jobs.spread import Spread
+from wattfold.coordinator.models.pass_model import SizeUnit
 
 
 def units(low: int = 3, high: int = 0, **fields: Any) -> JobSpec:

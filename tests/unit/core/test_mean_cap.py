@@ -7,7 +7,9 @@ from dataclasses import replace
 from wattfold.contract.ids import JobId
 from wattfold.coordinator.core.machine import CoordinatorCore
 from wattfold.coordinator.core.model import events as ev
-from wattfold.coordinator.core.model.job import Assignment, Job, JobSpec, JobState
+from wattfold.coordinator.core.model.job import Job, JobState
+from wattfold.coordinator.core.model.jobs.assignment import Assignment
+from wattfold.coordinator.core.model.jobs.spec import JobSpec
 from wattfold.coordinator.core.rules.jobs.job_events import progress_reported
 
 S = 1_000_000_000

@@ -10,7 +10,7 @@ from unit.core.stage import W, node_spec, on, package
 
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import JobId, NodeId
-from wattfold.coordinator.core.model.job import Assignment, Share
+from wattfold.coordinator.core.model.jobs.assignment import Assignment, Share
 from wattfold.coordinator.core.model.node import Zone, ZoneKind
 from wattfold.coordinator.core.power.charge import (
     CAP_STEP_UW,

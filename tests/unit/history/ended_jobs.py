@@ -7,8 +7,9 @@ from dataclasses import replace
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import JobId, NodeId
 from wattfold.coordinator.adapters.history.rows import EndedJob
-from wattfold.coordinator.core.model.job import Job, JobSpec, JobState
+from wattfold.coordinator.core.model.job import Job, JobState
 from wattfold.coordinator.core.model.jobs.rank import Rank, RankEnd
+from wattfold.coordinator.core.model.jobs.spec import JobSpec
 
 S = 1_000_000_000
 NOON_MS = 1_795_600_800_000

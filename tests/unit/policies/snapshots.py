@@ -7,12 +7,13 @@ from typing import Any
 
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import JobId, NodeId, ZoneName
-from wattfold.coordinator.core.model.job import Assignment, JobKind, JobSpec, Share, SizeUnit
+from wattfold.coordinator.core.model.jobs.assignment import Assignment, Share
+from wattfold.coordinator.core.model.jobs.spec import JobKind, JobSpec
 from wattfold.coordinator.core.model.jobs.spread import Spread
 from wattfold.coordinator.core.model.node import Curve, NodeSpec, Zone, ZoneKind
 from wattfold.coordinator.core.model.plan import JobView, NodeView, Plan, Snapshot
 from wattfold.coordinator.core.power.charge import assigned_uw, fixed_uw
-from wattfold.coordinator.models.pass_model import PassProfile
+from wattfold.coordinator.models.pass_model import PassProfile, SizeUnit
 
 S = 1_000_000_000
 W = 1_000_000

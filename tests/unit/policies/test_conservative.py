@@ -10,10 +10,12 @@ from unit.policies.snapshots import S, faults, held, job, node, reasons, snapsho
 
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import JobId, NodeId
-from wattfold.coordinator.core.model.job import JobKind, Share, SizeUnit
+from wattfold.coordinator.core.model.jobs.assignment import Share
 from wattfold.coordinator.core.model.jobs.promise import Promise
+from wattfold.coordinator.core.model.jobs.spec import JobKind
 from wattfold.coordinator.core.model.plan import JobView, Plan, Snapshot
 from wattfold.coordinator.core.model.queue import Queue
+from wattfold.coordinator.models.pass_model import SizeUnit
 from wattfold.coordinator.policies.backfill.conservative_search import PROMISED, WAITS
 from wattfold.coordinator.policies.backfill.promises import LAG_NS, expected_end_ns
 from wattfold.coordinator.policies.fifo.conservative import Conservative

@@ -22,11 +22,13 @@ from unit.policies.snapshots import (
 
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import NodeId
-from wattfold.coordinator.core.model.job import JobKind, Share, SizeUnit
+from wattfold.coordinator.core.model.jobs.assignment import Share
+from wattfold.coordinator.core.model.jobs.spec import JobKind
 from wattfold.coordinator.core.model.jobs.spread import Spread
 from wattfold.coordinator.core.model.plan import BudgetAhead, JobView, Plan, Policy, Snapshot
 from wattfold.coordinator.core.model.queue import Waits
 from wattfold.coordinator.core.model.reservation import Reservation
+from wattfold.coordinator.models.pass_model import SizeUnit
 from wattfold.coordinator.policies import registry
 from wattfold.coordinator.policies.backfill.promises import LAG_NS
 from wattfold.coordinator.policies.constraint.policy import Constraint

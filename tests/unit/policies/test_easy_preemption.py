@@ -8,9 +8,10 @@ from typing import Any
 from unit.policies.snapshots import faults, held, job, node, reasons, snapshot
 
 from wattfold.contract.ids import JobId
-from wattfold.coordinator.core.model.job import JobKind, SizeUnit
+from wattfold.coordinator.core.model.jobs.spec import JobKind
 from wattfold.coordinator.core.model.plan import JobView, NodeView, Plan, Snapshot
 from wattfold.coordinator.core.model.queue import Queue
+from wattfold.coordinator.models.pass_model import SizeUnit
 from wattfold.coordinator.policies.fifo.easy_uniform import EasyUniform
 from wattfold.coordinator.policies.fifo.policy import FifoEasy
 from wattfold.coordinator.policies.parm.policy import Parm

@@ -8,9 +8,10 @@ from typing import Any
 from unit.policies.snapshots import S, held, job, node, reasons, snapshot, starts_s
 
 from wattfold.contract.ids import NodeId
-from wattfold.coordinator.core.model.job import JobKind, SizeUnit
+from wattfold.coordinator.core.model.jobs.spec import JobKind
 from wattfold.coordinator.core.model.plan import JobView, Plan, Snapshot
 from wattfold.coordinator.core.model.reservation import Reservation
+from wattfold.coordinator.models.pass_model import SizeUnit
 from wattfold.coordinator.policies.fifo.policy import FifoEasy
 
 H = 3600.0

@@ -7,8 +7,9 @@ from dataclasses import replace
 import pytest
 from unit.policies.snapshots import S, W, caps_w, faults, held, job, node, sizes, snapshot
 
-from wattfold.coordinator.core.model.job import JobKind, SizeUnit
+from wattfold.coordinator.core.model.jobs.spec import JobKind
 from wattfold.coordinator.core.model.plan import JobView, NodeView, Plan, Snapshot
+from wattfold.coordinator.models.pass_model import SizeUnit
 from wattfold.coordinator.policies.fifo.easy_uniform import EasyUniform, uniform_uw
 from wattfold.coordinator.policies.fifo.policy import FifoEasy
 

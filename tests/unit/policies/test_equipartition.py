@@ -9,8 +9,9 @@ import pytest
 from unit.policies.snapshots import S, W, caps_w, faults, held, job, node, reasons, sizes, snapshot
 from unit.policies.training_jobs import gpu_node
 
-from wattfold.coordinator.core.model.job import JobKind, ResizeMode, SizeUnit
+from wattfold.coordinator.core.model.jobs.spec import JobKind, ResizeMode
 from wattfold.coordinator.core.model.plan import JobView, Plan, Snapshot
+from wattfold.coordinator.models.pass_model import SizeUnit
 from wattfold.coordinator.policies.equipartition.policy import Equipartition
 
 NODES: dict[str, Any] = {"unit": SizeUnit.NODES}

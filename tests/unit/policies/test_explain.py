@@ -8,7 +8,7 @@ import pytest
 from unit.policies.snapshots import held, job, node, snapshot, with_dram
 
 from wattfold.contract.ids import JobId
-from wattfold.coordinator.core.model.job import JobKind
+from wattfold.coordinator.core.model.jobs.spec import JobKind
 from wattfold.coordinator.core.model.levels import Levels
 from wattfold.coordinator.policies.fifo.policy import FifoEasy
 from wattfold.coordinator.policies.parm.policy import Parm

@@ -16,9 +16,10 @@ from unit.policies.snapshots import (
     starts_s,
 )
 
-from wattfold.coordinator.core.model.job import SizeUnit
 from wattfold.coordinator.core.model.plan import JobView, Plan, Snapshot
-from wattfold.coordinator.policies.backfill.easy_search import BLOCKED, size_of
+from wattfold.coordinator.models.pass_model import SizeUnit
+from wattfold.coordinator.policies.backfill.easy_search import BLOCKED
+from wattfold.coordinator.policies.backfill.job_size import size_of
 from wattfold.coordinator.policies.driver.in_turn import InTurn
 from wattfold.coordinator.policies.driver.rounds import Rounds
 from wattfold.coordinator.policies.fifo.policy import FifoEasy

@@ -10,9 +10,11 @@ from unit.policies.snapshots import S, faults, held, job, node, reasons, sizes, 
 from unit.policies.test_slowdown_driven import runs as on_cores
 from unit.policies.test_slowdown_driven_nodes import at, cores, runs, whole
 
-from wattfold.coordinator.core.model.job import CoreSharing, JobKind, ResizeMode, SizeUnit
+from wattfold.coordinator.core.model.jobs.core_sharing import CoreSharing
+from wattfold.coordinator.core.model.jobs.spec import JobKind, ResizeMode
 from wattfold.coordinator.core.model.plan import JobView, Plan, Policy, Snapshot
 from wattfold.coordinator.core.power.charge import assigned_uw
+from wattfold.coordinator.models.pass_model import SizeUnit
 from wattfold.coordinator.policies.fifo.policy import FifoEasy
 from wattfold.coordinator.policies.parm.policy import Parm
 from wattfold.coordinator.policies.registry import entries

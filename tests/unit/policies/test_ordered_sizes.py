@@ -10,9 +10,11 @@ from unit.policies import snapshots as snap
 from unit.policies.snapshots import W, held, job, node, reasons, sizes, snapshot
 
 from wattfold.contract.ids import NodeId
-from wattfold.coordinator.core.model.job import Assignment, ResizeMode, SizeUnit
+from wattfold.coordinator.core.model.jobs.assignment import Assignment
+from wattfold.coordinator.core.model.jobs.spec import ResizeMode
 from wattfold.coordinator.core.model.plan import JobView, Plan
 from wattfold.coordinator.core.model.reservation import Reservation
+from wattfold.coordinator.models.pass_model import SizeUnit
 from wattfold.coordinator.policies.driver.ordered_sizes import with_ordered_sizes
 
 NODES = SizeUnit.NODES

@@ -10,9 +10,10 @@ from unit.policies.snapshots import W, caps_w, faults, held, job, node, reasons,
 
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import NodeId
-from wattfold.coordinator.core.model.job import JobKind, ResizeMode, Share, SizeUnit
+from wattfold.coordinator.core.model.jobs.assignment import Share
+from wattfold.coordinator.core.model.jobs.spec import JobKind, ResizeMode
 from wattfold.coordinator.core.model.plan import JobView, Plan, Policy, Snapshot
-from wattfold.coordinator.models.pass_model import PassProfile
+from wattfold.coordinator.models.pass_model import PassProfile, SizeUnit
 from wattfold.coordinator.policies.driver.in_turn import InTurn
 from wattfold.coordinator.policies.fifo.policy import FifoEasy
 from wattfold.coordinator.policies.parm.policy import Parm, ParmVersion

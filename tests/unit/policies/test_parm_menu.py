@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from unit.policies.snapshots import node
 
-from wattfold.coordinator.core.model.job import SizeUnit
 from wattfold.coordinator.core.model.jobs.spread import Spread
+from wattfold.coordinator.models.pass_model import SizeUnit
 from wattfold.coordinator.policies.parm.menu import NodeSummary
 from wattfold.coordinator.policies.port import Site, SizeRequest
 

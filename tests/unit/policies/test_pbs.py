@@ -13,9 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from unit.policies.snapshots import faults, held, job, node, reasons, sizes, snapshot, starts_s
 
-from wattfold.coordinator.core.model.job import JobKind, SizeUnit
+from wattfold.coordinator.core.model.jobs.spec import JobKind
 from wattfold.coordinator.core.model.jobs.spread import Spread
 from wattfold.coordinator.core.model.plan import JobView, NodeView, Plan, Snapshot
+from wattfold.coordinator.models.pass_model import SizeUnit
 from wattfold.coordinator.policies import registry
 from wattfold.coordinator.policies.backfill.pbs_search import BESIDE, FULL, KEPT, UNSEEN, PbsSearch
 from wattfold.coordinator.policies.backfill.timeline import NodesHold, Timeline

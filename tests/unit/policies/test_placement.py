@@ -5,8 +5,9 @@ from __future__ import annotations
 from unit.policies.snapshots import held, job, node
 
 from wattfold.contract.ids import NodeId
-from wattfold.coordinator.core.model.job import SizeUnit
-from wattfold.coordinator.policies.resources.room import Room, resize_in_place
+from wattfold.coordinator.models.pass_model import SizeUnit
+from wattfold.coordinator.policies.resources.resizing import resize_in_place
+from wattfold.coordinator.policies.resources.room import Room
 
 N0 = NodeId("n0")
 

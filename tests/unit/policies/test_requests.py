@@ -10,8 +10,9 @@ from unit.policies.snapshots import faults, held, job, node, reasons, sizes, sna
 
 from wattfold.contract.ids import JobId, NodeId
 from wattfold.coordinator.core.model.amounts import Amounts, memory_text
-from wattfold.coordinator.core.model.job import JobKind, SizeUnit
+from wattfold.coordinator.core.model.jobs.spec import JobKind
 from wattfold.coordinator.core.model.plan import JobView, NodeView, Plan, Policy
+from wattfold.coordinator.models.pass_model import SizeUnit
 from wattfold.coordinator.policies.fifo.policy import FifoEasy
 from wattfold.coordinator.policies.parm.policy import Parm
 from wattfold.coordinator.policies.reasons.explain import explain

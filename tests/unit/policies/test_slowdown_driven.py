@@ -9,8 +9,9 @@ from unit.policies.snapshots import S, W, faults, held, job, node, reasons, size
 
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.topology import Topology
-from wattfold.coordinator.core.model.job import JobKind, ResizeMode, SizeUnit
+from wattfold.coordinator.core.model.jobs.spec import JobKind, ResizeMode
 from wattfold.coordinator.core.model.plan import JobView, NodeView, Plan, Snapshot
+from wattfold.coordinator.models.pass_model import SizeUnit
 from wattfold.coordinator.policies.slowdown_driven.choice import MateEnd
 from wattfold.coordinator.policies.slowdown_driven.policy import SlowdownDriven
 

@@ -13,8 +13,11 @@ from unit.policies.snapshots import held, job, node, reasons, snapshot
 from unit.policies.test_slowdown_driven import runs as on_cores
 from unit.policies.test_slowdown_driven_nodes import at, cores, planned, runs, whole
 
-from wattfold.coordinator.core.model.job import Assignment, CoreSharing, JobKind, SizeUnit
+from wattfold.coordinator.core.model.jobs.assignment import Assignment
+from wattfold.coordinator.core.model.jobs.core_sharing import CoreSharing
+from wattfold.coordinator.core.model.jobs.spec import JobKind
 from wattfold.coordinator.core.model.plan import JobView
+from wattfold.coordinator.models.pass_model import SizeUnit
 
 SHORT = {"resized_s": 50, "done": 0.5}
 

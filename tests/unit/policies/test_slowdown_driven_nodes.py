@@ -9,9 +9,11 @@ from unit.policies.snapshots import W, held, job, node, reasons, snapshot
 from unit.policies.test_slowdown_driven import two_sockets
 
 from wattfold.contract.ids import NodeId
-from wattfold.coordinator.core.model.job import CoreSharing, JobKind, ResizeMode, SizeUnit
+from wattfold.coordinator.core.model.jobs.core_sharing import CoreSharing
+from wattfold.coordinator.core.model.jobs.spec import JobKind, ResizeMode
 from wattfold.coordinator.core.model.plan import JobView, NodeView, Plan, Snapshot
 from wattfold.coordinator.core.model.queue import Queue
+from wattfold.coordinator.models.pass_model import SizeUnit
 from wattfold.coordinator.policies.driver.rounds import Rounds
 from wattfold.coordinator.policies.slowdown_driven.policy import SlowdownDriven
 

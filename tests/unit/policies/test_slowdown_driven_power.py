@@ -9,9 +9,9 @@ from unit.policies.snapshots import W, held, job, reasons
 from unit.policies.test_slowdown_driven import runs as on_cores
 from unit.policies.test_slowdown_driven_nodes import at, cores, planned, runs, whole
 
-from wattfold.coordinator.core.model.job import JobKind, SizeUnit
+from wattfold.coordinator.core.model.jobs.spec import JobKind
 from wattfold.coordinator.core.model.plan import JobView, Plan
-from wattfold.coordinator.models.pass_model import APPLICATIONS, PassProfile
+from wattfold.coordinator.models.pass_model import APPLICATIONS, PassProfile, SizeUnit
 from wattfold.coordinator.policies.slowdown_driven.choice import Guest, Lender, MateChoice, MateEnd
 from wattfold.coordinator.policies.slowdown_driven.rules import (
     Mate,

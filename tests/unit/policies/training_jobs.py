@@ -9,13 +9,15 @@ from unit.policies.snapshots import S, W, job, node
 
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import JobId, NodeId, ZoneName
-from wattfold.coordinator.core.model.job import Assignment, JobKind, ResizeMode, Share, SizeUnit
+from wattfold.coordinator.core.model.jobs.assignment import Assignment, Share
+from wattfold.coordinator.core.model.jobs.spec import JobKind, ResizeMode
 from wattfold.coordinator.core.model.jobs.spread import Spread
 from wattfold.coordinator.core.model.levels import Levels
 from wattfold.coordinator.core.model.node import Zone, ZoneKind
 from wattfold.coordinator.core.model.plan import JobView, NodeView
 from wattfold.coordinator.core.power.charge import fixed_uw
 from wattfold.coordinator.models.gpu_curve import GpuCurve
+from wattfold.coordinator.models.pass_model import SizeUnit
 from wattfold.coordinator.models.training import EpochTime, Training
 
 V100 = GpuCurve(static_w=40, full_w=240, knee=0.84, beta=0.25)

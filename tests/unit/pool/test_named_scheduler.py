@@ -9,7 +9,7 @@ import pytest
 from unit.pool.pools import S, W, table
 from unit.pool.test_by_node import machine, nodes
 
-from wattfold.coordinator.core.model.job import Assignment, Share
+from wattfold.coordinator.core.model.jobs.assignment import Assignment, Share
 from wattfold.coordinator.core.model.plan import Plan, Policy, Preemption, Snapshot
 from wattfold.coordinator.core.model.queue import NO_WAITS, Waits
 from wattfold.coordinator.policies import registry

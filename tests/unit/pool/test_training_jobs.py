@@ -14,12 +14,14 @@ from unit.pool.training_pools import CURVE, MACHINE, TIMES, jobs
 
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import JobId, NodeId
-from wattfold.coordinator.core.model.job import Assignment, JobKind, ResizeMode, Share, SizeUnit
+from wattfold.coordinator.core.model.jobs.assignment import Assignment, Share
+from wattfold.coordinator.core.model.jobs.spec import JobKind, ResizeMode
 from wattfold.coordinator.core.model.jobs.spread import Spread
 from wattfold.coordinator.core.model.levels import Levels
 from wattfold.coordinator.core.model.plan import Plan, Policy, Preemption, Snapshot, Waiting
 from wattfold.coordinator.models.energy_price import EnergyPrice
 from wattfold.coordinator.models.gpu_curve import GpuCurve
+from wattfold.coordinator.models.pass_model import SizeUnit
 from wattfold.coordinator.models.training_cost import Tariff
 from wattfold.coordinator.policies.parm.policy import Parm
 from wattfold.coordinator.policies.port import Parts

@@ -8,7 +8,9 @@ from typing import Any
 from simulation.cluster import S, W, node_spec
 
 from wattfold.contract.ids import JobId
-from wattfold.coordinator.core.model.job import Assignment, JobKind, JobSpec, Share, SizeUnit
+from wattfold.coordinator.core.model.jobs.assignment import Assignment, Share
+from wattfold.coordinator.core.model.jobs.spec import JobKind, JobSpec
+from wattfold.coordinator.models.pass_model import SizeUnit
 from wattfold.simulator.runs.assumed_work import ReportedProgress, assumed_work, expected_end
 from wattfold.simulator.runs.site_queue import QueuedJob, Seat, SiteNode, SiteQueue
 

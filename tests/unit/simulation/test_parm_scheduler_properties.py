@@ -11,8 +11,10 @@ from hypothesis import strategies as st
 from unit.policies.snapshots import job, node, snapshot
 from unit.simulation.parm_pools import Pool, Request, S, W, pool, random_requests
 
-from wattfold.coordinator.core.model.job import Assignment, JobKind, SizeUnit
+from wattfold.coordinator.core.model.jobs.assignment import Assignment
+from wattfold.coordinator.core.model.jobs.spec import JobKind
 from wattfold.coordinator.core.model.plan import JobView, Plan
+from wattfold.coordinator.models.pass_model import SizeUnit
 from wattfold.coordinator.policies.parm.policy import Parm, ParmVersion
 
 NODES = 6

@@ -10,7 +10,7 @@ from unit.simulation_cluster.small_site import CORES, S, Site, W
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import JobId
 from wattfold.coordinator.core.model import actions as act
-from wattfold.coordinator.core.model.job import JobSpec, ResizeMode
+from wattfold.coordinator.core.model.jobs.spec import JobSpec, ResizeMode
 from wattfold.coordinator.models.pass_model import APPLICATIONS, PassProfile, SizeUnit
 from wattfold.simulator.messages.work import CoresAtCap, SpeedModel, Work
 

@@ -13,14 +13,8 @@ from dataclasses import dataclass, replace
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import JobId, NodeId
 from wattfold.coordinator.core.model.amounts import gpus_text, memory_text
-from wattfold.coordinator.core.model.job import (
-    KEEPS_STATES,
-    Assignment,
-    Job,
-    JobState,
-    Share,
-    SizeUnit,
-)
+from wattfold.coordinator.core.model.job import KEEPS_STATES, Job, JobState
+from wattfold.coordinator.core.model.jobs.assignment import Assignment, Share
 from wattfold.coordinator.core.model.jobs.job_units import misshapen
 from wattfold.coordinator.core.model.plan import Plan, Preemption, Refusal
 from wattfold.coordinator.core.model.reservation import Windows
@@ -31,6 +25,7 @@ from wattfold.coordinator.core.rules.nodes import decided_sleep, reach
 from wattfold.coordinator.core.rules.snapshot import without_jobs
 from wattfold.coordinator.core.state.blocked import blocked_amounts
 from wattfold.coordinator.core.state.state import State
+from wattfold.coordinator.models.pass_model import SizeUnit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

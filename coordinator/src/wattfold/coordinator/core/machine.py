@@ -17,7 +17,8 @@ from wattfold.coordinator.core.applier import accept
 from wattfold.coordinator.core.model import actions as act
 from wattfold.coordinator.core.model import configuration, reports
 from wattfold.coordinator.core.model import events as ev
-from wattfold.coordinator.core.model.job import Assignment, Job, JobState
+from wattfold.coordinator.core.model.job import Job, JobState
+from wattfold.coordinator.core.model.jobs.assignment import Assignment
 from wattfold.coordinator.core.model.jobs.promise import Promise
 from wattfold.coordinator.core.model.jobs.resize_cost import known_of
 from wattfold.coordinator.core.model.node import Node
@@ -437,9 +438,6 @@ _HANDLERS: dict[type, Handler] = {
     ev.PlanAccepted: _accepted,
     ev.PlanFailed: _plan_failed,
     ev.TimePassed: _nothing,
-    reports.NodeConnected: node_events.connected,
-    reports.NodeSilent: node_events.silent,
-    reports.ReportSetAside: node_events.report_set_aside,
     reports.LeaseRenewed: cap_events.lease_renewed,
     reports.LeaseUnconfirmed: cap_events.lease_unconfirmed,
     reports.CapsAnswered: cap_events.caps_answered,

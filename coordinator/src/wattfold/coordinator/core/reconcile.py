@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import JobId, NodeId
 from wattfold.coordinator.core.model import actions as act
-from wattfold.coordinator.core.model.job import PLACED_STATES, Job, JobState, SizeUnit
+from wattfold.coordinator.core.model.job import PLACED_STATES, Job, JobState
 from wattfold.coordinator.core.model.jobs.processor_map import map_of
 from wattfold.coordinator.core.model.jobs.rank import Rank
 from wattfold.coordinator.core.model.node import IN_SERVICE, Duty, Node, NodeState
@@ -26,6 +26,7 @@ from wattfold.coordinator.core.rules.power import cap_steps, cap_targets
 from wattfold.coordinator.core.state.blocked import has_beside_cores
 from wattfold.coordinator.core.state.index import Touched
 from wattfold.coordinator.core.state.state import State
+from wattfold.coordinator.models.pass_model import SizeUnit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

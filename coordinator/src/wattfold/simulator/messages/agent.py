@@ -13,8 +13,8 @@ from wattfold.contract.ids import JobId, NodeId, ZoneName
 from wattfold.coordinator.core.model import actions as act
 from wattfold.coordinator.core.model import events as ev
 from wattfold.coordinator.core.model import reports
-from wattfold.coordinator.core.model.job import MAPPED, ResizeMode
 from wattfold.coordinator.core.model.jobs.attempt import Saving
+from wattfold.coordinator.core.model.jobs.spec import MAPPED, ResizeMode
 from wattfold.coordinator.core.model.node import NodeSpec, Zone, ZoneKind
 from wattfold.coordinator.core.power.charge import CAP_STEP_UW
 from wattfold.simulator.messages.restarts import GRACE_NS, RestartTimes

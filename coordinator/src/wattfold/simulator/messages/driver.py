@@ -17,7 +17,7 @@ from wattfold.coordinator.core.machine import CoordinatorCore
 from wattfold.coordinator.core.model import actions as act
 from wattfold.coordinator.core.model import configuration, reports
 from wattfold.coordinator.core.model import events as ev
-from wattfold.coordinator.core.model.job import JobSpec
+from wattfold.coordinator.core.model.jobs.spec import JobSpec
 from wattfold.coordinator.core.model.node import Duty, NodeSpec
 from wattfold.coordinator.core.model.plan import PlanningRound, Policy
 from wattfold.coordinator.core.state.state import CoreSettings, State

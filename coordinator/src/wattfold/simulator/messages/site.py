@@ -9,7 +9,8 @@ from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import JobId, NodeId, ZoneName
 from wattfold.coordinator.core.model.account import Account, first_account
 from wattfold.coordinator.core.model.events import ProfileStored
-from wattfold.coordinator.core.model.job import CoreSharing, JobKind, JobSpec, ResizeMode
+from wattfold.coordinator.core.model.jobs.core_sharing import CoreSharing
+from wattfold.coordinator.core.model.jobs.spec import JobKind, JobSpec, ResizeMode
 from wattfold.coordinator.core.model.node import Curve, NodeSpec, Zone, ZoneKind
 from wattfold.coordinator.models.pass_model import SizeUnit
 from wattfold.simulator.engine.machines.machine import Machine

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from wattfold.contract.ids import JobId
 from wattfold.contract.units import w_from_uw
-from wattfold.coordinator.core.model.job import JobSpec
+from wattfold.coordinator.core.model.jobs.spec import JobSpec
 from wattfold.coordinator.core.model.node import NodeKind
 from wattfold.coordinator.core.model.plan import JobView
 from wattfold.coordinator.core.power.charge import held_uw

@@ -18,7 +18,7 @@ from functools import partial
 from wattfold.contract.ids import JobId
 from wattfold.coordinator.core.model import configuration
 from wattfold.coordinator.core.model import events as ev
-from wattfold.coordinator.core.model.job import Assignment
+from wattfold.coordinator.core.model.jobs.assignment import Assignment
 from wattfold.coordinator.core.model.plan import Plan, Policy, Snapshot, Waiting
 from wattfold.simulator.messages.driver import ClusterOptions, SimulatedCluster
 from wattfold.simulator.messages.work import Work

@@ -18,8 +18,9 @@ from wattfold.coordinator.core.model.events import (
     ProfileStored,
     ProgramCertified,
 )
-from wattfold.coordinator.core.model.job import Assignment, JobSpec
+from wattfold.coordinator.core.model.jobs.assignment import Assignment
 from wattfold.coordinator.core.model.jobs.conditions import UNCONDITIONAL, StartConditions
+from wattfold.coordinator.core.model.jobs.spec import JobSpec
 from wattfold.coordinator.core.model.node import NodeSpec, like
 from wattfold.coordinator.core.model.queue import Queue
 from wattfold.coordinator.core.model.reservation import Reservation

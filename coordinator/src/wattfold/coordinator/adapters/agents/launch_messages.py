@@ -10,8 +10,10 @@ from wattfold.contract.job_variables import JOB_ID_PATTERN
 from wattfold.coordinator.adapters.journal.launch_data import LaunchData
 from wattfold.coordinator.adapters.requests.output_patterns import process_path
 from wattfold.coordinator.core.model import actions as act
-from wattfold.coordinator.core.model.job import UNKNOWN_UID, Job, JobSpec, ResizeMode, SizeUnit
+from wattfold.coordinator.core.model.job import Job
+from wattfold.coordinator.core.model.jobs.spec import UNKNOWN_UID, JobSpec, ResizeMode
 from wattfold.coordinator.core.model.jobs.spread import Spread
+from wattfold.coordinator.models.pass_model import SizeUnit
 from wattfold.v1 import common_pb2
 from wattfold.v1 import coordinator_pb2 as pb_coordinator
 from wattfold.v1 import node_agent_pb2 as pb

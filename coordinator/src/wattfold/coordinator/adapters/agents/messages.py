@@ -33,8 +33,8 @@ from wattfold.coordinator.adapters.requests.wire_enums import MODES
 from wattfold.coordinator.core.model import actions as act
 from wattfold.coordinator.core.model import reports
 from wattfold.coordinator.core.model.adopted import AdoptedJob
-from wattfold.coordinator.core.model.job import ResizeMode
 from wattfold.coordinator.core.model.jobs.attempt import Saving
+from wattfold.coordinator.core.model.jobs.spec import ResizeMode
 from wattfold.coordinator.core.model.node import NodeSpec
 from wattfold.v1 import node_agent_pb2 as pb
 

@@ -15,7 +15,7 @@ from wattfold.coordinator.adapters.config.values import (
     checked_values,
 )
 from wattfold.coordinator.adapters.requests.field_checks import PRIORITY_MAX
-from wattfold.coordinator.core.model.job import CoreSharing
+from wattfold.coordinator.core.model.jobs.core_sharing import CoreSharing
 from wattfold.coordinator.core.model.queue import Queue
 
 _TIME = Setting(kind=float, low=0, high=1e9, unit="s")

@@ -10,13 +10,9 @@ from wattfold.coordinator.adapters.clock import Clock
 from wattfold.coordinator.adapters.copies import job_messages
 from wattfold.coordinator.adapters.copies.view_requests import Jobs
 from wattfold.coordinator.adapters.door.ownership import access_of, public
-from wattfold.coordinator.core.model.job import (
-    PLACED_STATES,
-    UNKNOWN_UID,
-    Job,
-    JobState,
-)
+from wattfold.coordinator.core.model.job import PLACED_STATES, Job, JobState
 from wattfold.coordinator.core.model.jobs.job_array import JobArray
+from wattfold.coordinator.core.model.jobs.spec import UNKNOWN_UID
 from wattfold.coordinator.core.rules.job_arrays.array_counts import SHOWN, counts, end_counts
 from wattfold.coordinator.core.rules.job_arrays.arrays import next_task
 from wattfold.coordinator.core.rules.jobs.adoption import UNSTARTED

@@ -18,7 +18,8 @@ from wattfold.coordinator.adapters.copies.ramp_views import rising_reason
 from wattfold.coordinator.adapters.copies.waiting_views import head_of, told_reason
 from wattfold.coordinator.adapters.learning.observations import Observations
 from wattfold.coordinator.adapters.learning.residual import with_residual
-from wattfold.coordinator.core.model.job import Job, JobState, ResizeMode
+from wattfold.coordinator.core.model.job import Job, JobState
+from wattfold.coordinator.core.model.jobs.spec import ResizeMode
 from wattfold.coordinator.core.rules.snapshot import snapshot
 from wattfold.coordinator.core.state.state import State
 from wattfold.v1 import coordinator_pb2 as pb

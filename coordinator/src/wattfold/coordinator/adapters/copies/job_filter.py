@@ -13,7 +13,8 @@ from wattfold.coordinator.adapters.clock import Clock
 from wattfold.coordinator.adapters.copies.job_messages import job_state
 from wattfold.coordinator.adapters.door.ownership import access_of, owns
 from wattfold.coordinator.adapters.door.peers import Peer
-from wattfold.coordinator.core.model.job import UNKNOWN_UID, Job, JobSpec
+from wattfold.coordinator.core.model.job import Job
+from wattfold.coordinator.core.model.jobs.spec import UNKNOWN_UID, JobSpec
 from wattfold.v1 import coordinator_pb2 as pb
 
 

@@ -8,11 +8,12 @@ from wattfold.coordinator.adapters.clock import Clock
 from wattfold.coordinator.adapters.copies.map_views import add_map
 from wattfold.coordinator.adapters.learning.observations import JobSample, Observations
 from wattfold.coordinator.adapters.requests.wire_enums import KINDS, MODES, SHARINGS, SPREADS, UNITS
-from wattfold.coordinator.core.model.job import UNKNOWN_UID, Job, JobSpec, JobState, ResizeMode
+from wattfold.coordinator.core.model.job import Job, JobState
 from wattfold.coordinator.core.model.jobs.attempt import Attempt
 from wattfold.coordinator.core.model.jobs.conditions import DependencyState
 from wattfold.coordinator.core.model.jobs.rank import RankEnd
 from wattfold.coordinator.core.model.jobs.resize_cost import expected_ns, learnt_ns
+from wattfold.coordinator.core.model.jobs.spec import UNKNOWN_UID, JobSpec, ResizeMode
 from wattfold.coordinator.core.model.jobs.speeds import NOT_MEASURED
 from wattfold.coordinator.core.rules.jobs.restart import charged
 from wattfold.coordinator.core.rules.jobs.start_conditions import dependency_state

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from wattfold.contract.units import w_from_uw
 from wattfold.coordinator.adapters.clock import Clock
-from wattfold.coordinator.core.model.job import PLACED_STATES, Job, JobState, SizeUnit
+from wattfold.coordinator.core.model.job import PLACED_STATES, Job, JobState
 from wattfold.coordinator.core.state.state import State
+from wattfold.coordinator.models.pass_model import SizeUnit
 from wattfold.v1 import coordinator_pb2 as pb
 
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from wattfold.contract.ids import NodeId
 from wattfold.coordinator.adapters.learning.observations import JobSample, MapSample
-from wattfold.coordinator.core.model.job import MAPPED, Job
+from wattfold.coordinator.core.model.job import Job
+from wattfold.coordinator.core.model.jobs.spec import MAPPED
 from wattfold.v1 import coordinator_pb2 as pb
 from wattfold.v1.node_agent_pb2 import ProcessorElement
 

@@ -47,7 +47,8 @@ from wattfold.coordinator.adapters.learning.residual import with_residual
 from wattfold.coordinator.adapters.metrics.meters import Figures
 from wattfold.coordinator.adapters.requests.budgets import ANNOUNCED_SHOWN
 from wattfold.coordinator.core.model.announced import ANNOUNCED_MAX
-from wattfold.coordinator.core.model.job import PLACED_STATES, Job, JobSpec, JobState
+from wattfold.coordinator.core.model.job import PLACED_STATES, Job, JobState
+from wattfold.coordinator.core.model.jobs.spec import JobSpec
 from wattfold.coordinator.core.rules.job_arrays.array_counts import awaited
 from wattfold.coordinator.core.rules.job_arrays.arrays import task
 from wattfold.coordinator.core.rules.snapshot import job_views, without_jobs
@@ -61,8 +62,7 @@ FRESH_NS = NS_PER_S
 Such values are the progress of a running job, and what delays the end of a job or the departure of
 a node.
 """
-JOBS_OF_LIST = b"\x0a"
-NODES_OF_LIST = b"\x0a"
+JOBS_OF_LIST = NODES_OF_LIST = b"\x0a"
 NODES_OF_VIEW = b"\x1a"
 JOBS_OF_VIEW = b"\x22"
 """Tags of the repeated fields of the answers."""

@@ -15,8 +15,9 @@ from typing import Any, TypeVar
 
 from wattfold.contract.ids import JobId, NodeId
 from wattfold.coordinator.core.model.announced import Announced
-from wattfold.coordinator.core.model.job import PLACED_STATES, Job, JobSpec
+from wattfold.coordinator.core.model.job import PLACED_STATES, Job
 from wattfold.coordinator.core.model.jobs.job_array import JobArray
+from wattfold.coordinator.core.model.jobs.spec import JobSpec
 from wattfold.coordinator.core.model.node import Node, NodeSpec
 from wattfold.coordinator.core.power.ledger import NodeAccount, PowerLedger
 from wattfold.coordinator.core.state.index import Touched

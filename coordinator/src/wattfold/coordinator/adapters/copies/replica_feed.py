@@ -16,7 +16,8 @@ from typing import Any, Protocol
 from wattfold.contract.ids import JobId, NodeId
 from wattfold.coordinator.adapters.copies import replica
 from wattfold.coordinator.core.model.announced import Announced
-from wattfold.coordinator.core.model.job import Job, JobSpec
+from wattfold.coordinator.core.model.job import Job
+from wattfold.coordinator.core.model.jobs.spec import JobSpec
 from wattfold.coordinator.core.model.node import Node, NodeSpec
 from wattfold.coordinator.core.state.changes import Changes
 from wattfold.coordinator.core.state.state import State

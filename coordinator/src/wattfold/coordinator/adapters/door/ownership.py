@@ -14,7 +14,8 @@ from wattfold.coordinator.adapters.door.peers import (
     own_account,
 )
 from wattfold.coordinator.adapters.requests.field_checks import InvalidRequestError
-from wattfold.coordinator.core.model.job import ATTEMPT_ENDED, RETRYING, UNKNOWN_UID, JobSpec
+from wattfold.coordinator.core.model.job import ATTEMPT_ENDED, RETRYING
+from wattfold.coordinator.core.model.jobs.spec import UNKNOWN_UID, JobSpec
 from wattfold.v1 import coordinator_pb2 as pb
 
 PUBLIC = frozenset(

@@ -11,8 +11,10 @@ from wattfold.contract.units import NS_PER_S
 from wattfold.coordinator.adapters.learning.observations import JobSample, NodeSample
 from wattfold.coordinator.adapters.service import Service
 from wattfold.coordinator.core.model import events as ev
-from wattfold.coordinator.core.model.job import Job, JobKind, JobState, SizeUnit
+from wattfold.coordinator.core.model.job import Job, JobState
+from wattfold.coordinator.core.model.jobs.spec import JobKind
 from wattfold.coordinator.core.state.changes import Changes
+from wattfold.coordinator.models.pass_model import SizeUnit
 
 INTERVAL_NS = 2 * NS_PER_S
 JOBS_MAX = 10_000

@@ -15,7 +15,7 @@ from wattfold.coordinator.core.model.account import (
     first_account,
     own_accounts,
 )
-from wattfold.coordinator.core.model.job import JobSpec
+from wattfold.coordinator.core.model.jobs.spec import JobSpec
 from wattfold.coordinator.core.rules.accounts import fair_share
 from wattfold.coordinator.core.rules.accounts.demands import demand_of
 from wattfold.coordinator.core.rules.accounts.limits import is_limited, limits_of, never_fits

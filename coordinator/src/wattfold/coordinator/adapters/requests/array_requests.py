@@ -11,8 +11,8 @@ from wattfold.coordinator.adapters.journal.launch_data import LaunchData
 from wattfold.coordinator.adapters.requests.field_checks import InvalidRequestError
 from wattfold.coordinator.adapters.requests.output_patterns import has_index_pattern
 from wattfold.coordinator.core.model import events as ev
-from wattfold.coordinator.core.model.job import JobSpec
 from wattfold.coordinator.core.model.jobs.conditions import StartConditions
+from wattfold.coordinator.core.model.jobs.spec import JobSpec
 from wattfold.v1 import coordinator_pb2 as pb
 
 

@@ -19,7 +19,8 @@ from wattfold.coordinator.adapters.requests.modifications import modification, s
 from wattfold.coordinator.adapters.requests.submissions import TimeLimits
 from wattfold.coordinator.adapters.service import Service
 from wattfold.coordinator.core.model import events as ev
-from wattfold.coordinator.core.model.job import PLACED_STATES, Job, JobSpec
+from wattfold.coordinator.core.model.job import PLACED_STATES, Job
+from wattfold.coordinator.core.model.jobs.spec import JobSpec
 from wattfold.coordinator.core.rules.job_arrays.arrays import first_waiting
 from wattfold.coordinator.core.rules.jobs import managed_jobs
 from wattfold.coordinator.core.state.state import State

@@ -19,10 +19,12 @@ from wattfold.coordinator.adapters.requests.queues import limits_in, queued
 from wattfold.coordinator.adapters.requests.reservations import check_reservation
 from wattfold.coordinator.adapters.requests.submissions import TimeLimits
 from wattfold.coordinator.core.model import events as ev
-from wattfold.coordinator.core.model.job import Job, JobKind, JobSpec, JobState, SizeUnit
+from wattfold.coordinator.core.model.job import Job, JobState
+from wattfold.coordinator.core.model.jobs.spec import JobKind, JobSpec
 from wattfold.coordinator.core.model.reservation import ENDLESS_NS, Windows
 from wattfold.coordinator.core.rules.jobs import managed_jobs
 from wattfold.coordinator.core.state.state import State
+from wattfold.coordinator.models.pass_model import SizeUnit
 from wattfold.v1 import coordinator_pb2 as pb
 
 _WAITING = (JobState.HELD, JobState.WAITING, JobState.PENDING)

@@ -7,13 +7,14 @@ from collections.abc import Iterable, Mapping
 from wattfold.contract.ids import NodeId
 from wattfold.coordinator.adapters.requests.field_checks import InvalidRequestError
 from wattfold.coordinator.core.model.amounts import gpus_text, memory_text
-from wattfold.coordinator.core.model.job import JobSpec, SizeUnit
 from wattfold.coordinator.core.model.jobs.job_units import size_text, units_over, units_within
+from wattfold.coordinator.core.model.jobs.spec import JobSpec
 from wattfold.coordinator.core.model.jobs.spread import Spread
 from wattfold.coordinator.core.model.levels import Levels
 from wattfold.coordinator.core.model.node import NodeSpec
 from wattfold.coordinator.core.power.charge import dram_range_uw, dram_zones, gpu_zones
 from wattfold.coordinator.core.rules.nodes.reach import spans_nodes
+from wattfold.coordinator.models.pass_model import SizeUnit
 
 
 def check_possible(

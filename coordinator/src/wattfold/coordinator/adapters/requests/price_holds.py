@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from wattfold.contract.units import s_from_ns
 from wattfold.coordinator.adapters.clock import Clock
-from wattfold.coordinator.core.model.job import JobSpec
 from wattfold.coordinator.core.model.jobs.conditions import StartConditions
+from wattfold.coordinator.core.model.jobs.spec import JobSpec
 from wattfold.coordinator.core.model.queue import Queue
 
 if TYPE_CHECKING:

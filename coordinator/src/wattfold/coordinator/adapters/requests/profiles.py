@@ -20,7 +20,6 @@ from wattfold.coordinator.core.model.events import (
     ProfileStored,
     ProgramCertified,
 )
-from wattfold.coordinator.core.model.job import ResizeMode
 from wattfold.coordinator.core.model.jobs.epoch_times import (
     NOTHING_SEEN,
     TIMES_MAX,
@@ -28,6 +27,7 @@ from wattfold.coordinator.core.model.jobs.epoch_times import (
     SeenEpochs,
 )
 from wattfold.coordinator.core.model.jobs.resize_cost import ResizeCost, app_of, known_of
+from wattfold.coordinator.core.model.jobs.spec import ResizeMode
 from wattfold.coordinator.core.state.state import State, StoredProfile
 from wattfold.coordinator.models.gpu_curve import GpuCurve
 from wattfold.coordinator.models.pass_model import PassProfile, SizeUnit

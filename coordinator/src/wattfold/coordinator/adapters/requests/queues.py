@@ -8,11 +8,13 @@ from dataclasses import replace
 from wattfold.coordinator.adapters.requests.field_checks import InvalidRequestError
 from wattfold.coordinator.adapters.requests.submissions import TimeLimits
 from wattfold.coordinator.adapters.requests.wire_enums import SHARINGS
-from wattfold.coordinator.core.model.job import CoreSharing, JobSpec, SizeUnit
+from wattfold.coordinator.core.model.jobs.core_sharing import CoreSharing
+from wattfold.coordinator.core.model.jobs.spec import JobSpec
 from wattfold.coordinator.core.model.jobs.spread import Spread
 from wattfold.coordinator.core.model.queue import DEFAULT_QUEUE, Queue
 from wattfold.coordinator.core.rules.jobs.adoption import UNSTARTED
 from wattfold.coordinator.core.state.state import State
+from wattfold.coordinator.models.pass_model import SizeUnit
 from wattfold.v1 import coordinator_pb2 as pb
 
 

@@ -11,7 +11,8 @@ from wattfold.contract.units import NS_PER_S
 from wattfold.coordinator.adapters.clock import AHEAD_S, Clock
 from wattfold.coordinator.adapters.requests.field_checks import InvalidRequestError
 from wattfold.coordinator.adapters.requests.possible import check_possible
-from wattfold.coordinator.core.model.job import KEEPS_STATES, Job, JobSpec
+from wattfold.coordinator.core.model.job import KEEPS_STATES, Job
+from wattfold.coordinator.core.model.jobs.spec import JobSpec
 from wattfold.coordinator.core.model.node import Node
 from wattfold.coordinator.core.model.reservation import RESERVATIONS_MAX, SLACK_NS, Reservation
 from wattfold.coordinator.core.rules.nodes.reservation_events import without_right

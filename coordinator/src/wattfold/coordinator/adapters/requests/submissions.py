@@ -16,16 +16,11 @@ from wattfold.coordinator.adapters.requests.field_checks import MODE_SOURCE_MAX,
 from wattfold.coordinator.adapters.requests.output_patterns import PATTERNS, unknown_pattern
 from wattfold.coordinator.adapters.requests.wire_enums import KINDS, MODES, SHARINGS, SPREADS, UNITS
 from wattfold.coordinator.core.model import events as ev
-from wattfold.coordinator.core.model.job import (
-    MAPPED,
-    CoreSharing,
-    JobKind,
-    JobSpec,
-    ResizeMode,
-    SizeUnit,
-)
+from wattfold.coordinator.core.model.jobs.core_sharing import CoreSharing
+from wattfold.coordinator.core.model.jobs.spec import MAPPED, JobKind, JobSpec, ResizeMode
 from wattfold.coordinator.core.model.jobs.spread import Spread
 from wattfold.coordinator.core.model.levels import PLAIN, Levels
+from wattfold.coordinator.models.pass_model import SizeUnit
 from wattfold.v1 import coordinator_pb2 as pb
 
 ARGV_MAX = 4096

@@ -41,7 +41,7 @@ from wattfold.coordinator.adapters.requests.submissions import (
 )
 from wattfold.coordinator.adapters.service import Service, WithdrawnError
 from wattfold.coordinator.core.model import events as ev
-from wattfold.coordinator.core.model.job import JobSpec
+from wattfold.coordinator.core.model.jobs.spec import JobSpec
 from wattfold.coordinator.core.state.state import State
 from wattfold.v1 import coordinator_pb2 as pb
 from wattfold.v1 import coordinator_pb2_grpc

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from wattfold.coordinator.core.model.job import CoreSharing, JobKind, ResizeMode, SizeUnit
+from wattfold.coordinator.core.model.jobs.core_sharing import CoreSharing
+from wattfold.coordinator.core.model.jobs.spec import JobKind, ResizeMode
 from wattfold.coordinator.core.model.jobs.spread import Spread
+from wattfold.coordinator.models.pass_model import SizeUnit
 from wattfold.v1 import common_pb2
 from wattfold.v1 import coordinator_pb2 as pb
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import JobId, NodeId, ZoneName
-from wattfold.coordinator.core.model.job import JobSpec
+from wattfold.coordinator.core.model.jobs.spec import JobSpec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import JobId
-from wattfold.coordinator.core.model.job import ResizeMode
+from wattfold.coordinator.core.model.jobs.spec import ResizeMode
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,7 +11,7 @@ import enum
 from dataclasses import dataclass
 
 from wattfold.contract.ids import JobId, NodeId
-from wattfold.coordinator.core.model.job import JobSpec
+from wattfold.coordinator.core.model.jobs.spec import JobSpec
 
 
 class JobStep(enum.Enum):

@@ -20,11 +20,12 @@ from wattfold.coordinator.core.model.configuration import (
 from wattfold.coordinator.core.model.configuration import PolicyChanged as PolicyChanged
 from wattfold.coordinator.core.model.configuration import QueuesConfigured as QueuesConfigured
 from wattfold.coordinator.core.model.emergency import EmergencyBegun, EmergencyEnded
-from wattfold.coordinator.core.model.job import Assignment, JobSpec, ResizeMode
+from wattfold.coordinator.core.model.jobs.assignment import Assignment
 from wattfold.coordinator.core.model.jobs.conditions import UNCONDITIONAL, StartConditions
 from wattfold.coordinator.core.model.jobs.epoch_times import SeenCurve, SeenEpochs
 from wattfold.coordinator.core.model.jobs.job_array import ArraySubmitted as ArraySubmitted
 from wattfold.coordinator.core.model.jobs.modification import JobModified as JobModified
+from wattfold.coordinator.core.model.jobs.spec import JobSpec, ResizeMode
 from wattfold.coordinator.core.model.jobs.speeds import SeenSpeed
 from wattfold.coordinator.core.model.node_order import NodeOrder as NodeOrder
 from wattfold.coordinator.core.model.node_order import NodeOrdered as NodeOrdered

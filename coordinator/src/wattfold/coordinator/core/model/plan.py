@@ -7,9 +7,10 @@ from typing import NamedTuple, Protocol
 
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import JobId, NodeId
-from wattfold.coordinator.core.model.job import Assignment, JobSpec, Share
+from wattfold.coordinator.core.model.jobs.assignment import Assignment, Share
 from wattfold.coordinator.core.model.jobs.place import Place
 from wattfold.coordinator.core.model.jobs.promise import Promise
+from wattfold.coordinator.core.model.jobs.spec import JobSpec
 from wattfold.coordinator.core.model.node import NodeSpec
 from wattfold.coordinator.core.model.node_power import NO_CHANGE, PowerPlan
 from wattfold.coordinator.core.model.queue import NO_WAITS, Queue, Waits

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from wattfold.contract.ids import NodeId
-from wattfold.coordinator.core.model.job import CoreSharing
+from wattfold.coordinator.core.model.jobs.core_sharing import CoreSharing
 
 
 class Waits(NamedTuple):

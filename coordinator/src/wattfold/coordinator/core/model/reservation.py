@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from wattfold.contract.ids import NodeId
-from wattfold.coordinator.core.model.job import JobSpec
+from wattfold.coordinator.core.model.jobs.spec import JobSpec
 
 RESERVATIONS_MAX = 256
 """Maximum number of reservations of a site: every round examines all of them."""

@@ -26,9 +26,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from wattfold.contract.ids import NodeId, ZoneName
-from wattfold.coordinator.core.model.job import Assignment, JobSpec, Share, SizeUnit
+from wattfold.coordinator.core.model.jobs.assignment import Assignment, Share
+from wattfold.coordinator.core.model.jobs.spec import JobSpec
 from wattfold.coordinator.core.model.levels import PLAIN, Levels
 from wattfold.coordinator.core.model.node import Node, NodeKind, NodeSpec, Zone, ZoneKind
+from wattfold.coordinator.models.pass_model import SizeUnit
 
 CAP_STEP_UW = 125_000
 """RAPL limits are multiples of 1/8 W. Caps are rounded down to such a multiple."""

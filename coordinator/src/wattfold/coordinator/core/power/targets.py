@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from wattfold.contract.ids import ZoneName
-from wattfold.coordinator.core.model.job import Assignment
+from wattfold.coordinator.core.model.jobs.assignment import Assignment
 from wattfold.coordinator.core.model.node import NodeSpec, ZoneKind
 from wattfold.coordinator.core.power.charge import (
     clipped_uw,

@@ -7,7 +7,8 @@ from collections.abc import Collection, Iterable, Iterator
 
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import JobId, NodeId, array_of
-from wattfold.coordinator.core.model.job import PLACED_STATES, Assignment, Job, JobState, SizeUnit
+from wattfold.coordinator.core.model.job import PLACED_STATES, Job, JobState
+from wattfold.coordinator.core.model.jobs.assignment import Assignment
 from wattfold.coordinator.core.model.jobs.job_array import JobArray
 from wattfold.coordinator.core.model.jobs.job_units import misshapen
 from wattfold.coordinator.core.model.node import FORGOTTEN, Duty, Node
@@ -19,6 +20,7 @@ from wattfold.coordinator.core.rules.power import unaccounted_power
 from wattfold.coordinator.core.state.blocked import alive_among
 from wattfold.coordinator.core.state.index import unsettled
 from wattfold.coordinator.core.state.state import InvariantError, State
+from wattfold.coordinator.models.pass_model import SizeUnit
 
 
 def check_invariants(state: State) -> None:

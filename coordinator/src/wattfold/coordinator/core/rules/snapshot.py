@@ -6,15 +6,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from wattfold.contract.cpuset import CpuSet
-from wattfold.coordinator.core.model.job import (
-    KEEPS_STATES,
-    Job,
-    JobState,
-    ResizeMode,
-    Share,
-    SizeUnit,
-)
+from wattfold.coordinator.core.model.job import KEEPS_STATES, Job, JobState
+from wattfold.coordinator.core.model.jobs.assignment import Share
 from wattfold.coordinator.core.model.jobs.resize_cost import expected_ns, learnt_ns
+from wattfold.coordinator.core.model.jobs.spec import ResizeMode
 from wattfold.coordinator.core.model.jobs.speeds import NOT_MEASURED, measured_serial_ppm
 from wattfold.coordinator.core.model.node import Duty, Node, NodeSpec, NodeState
 from wattfold.coordinator.core.model.plan import NOBODY, BudgetAhead, JobView, NodeView, Snapshot
@@ -30,6 +25,7 @@ from wattfold.coordinator.core.rules.power import budget_events
 from wattfold.coordinator.core.rules.power.unaccounted_power import counted_uw
 from wattfold.coordinator.core.state.blocked import blocked_amounts
 from wattfold.coordinator.core.state.state import State
+from wattfold.coordinator.models.pass_model import SizeUnit
 
 _NO_CORES = CpuSet()
 

@@ -23,7 +23,8 @@ from wattfold.coordinator.core.model.account import (
     UsageLimits,
     UserLimits,
 )
-from wattfold.coordinator.core.model.job import PLACED_STATES, Job, JobSpec, JobState
+from wattfold.coordinator.core.model.job import PLACED_STATES, Job, JobState
+from wattfold.coordinator.core.model.jobs.spec import JobSpec
 
 
 class Holder(NamedTuple):

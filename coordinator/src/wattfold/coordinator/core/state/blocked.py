@@ -10,7 +10,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from wattfold.contract.ids import NodeId
-from wattfold.coordinator.core.model.job import Job, JobState, Share
+from wattfold.coordinator.core.model.job import Job, JobState
+from wattfold.coordinator.core.model.jobs.assignment import Share
 from wattfold.coordinator.core.model.jobs.rank import Rank
 from wattfold.coordinator.core.model.node import Node, NodeSpec
 from wattfold.coordinator.core.state.state import State

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from wattfold.coordinator.core.model.job import Share
+from wattfold.coordinator.core.model.jobs.assignment import Share
 from wattfold.coordinator.core.model.plan import JobView
 from wattfold.coordinator.policies.resources.room import Room
 

@@ -16,10 +16,11 @@ from typing import Any
 
 import numpy as np
 
-from wattfold.coordinator.core.model.job import Share, SizeUnit
+from wattfold.coordinator.core.model.jobs.assignment import Share
 from wattfold.coordinator.core.model.jobs.promise import Promise
 from wattfold.coordinator.core.model.plan import NodeView
 from wattfold.coordinator.core.model.reservation import ENDLESS_NS
+from wattfold.coordinator.models.pass_model import SizeUnit
 from wattfold.coordinator.policies.backfill.candidates import Candidate, Shape
 from wattfold.coordinator.policies.backfill.easy_search import EasySearch
 from wattfold.coordinator.policies.backfill.promises import Keeper, TimedRequest, expected_end_ns

@@ -7,7 +7,7 @@ from heapq import heapify, heappop, heappush
 from itertools import count
 from typing import NamedTuple
 
-from wattfold.coordinator.core.model.job import Share
+from wattfold.coordinator.core.model.jobs.assignment import Share
 from wattfold.coordinator.core.model.plan import JobView
 from wattfold.coordinator.policies.backfill.candidates import Candidate, RunningJob
 from wattfold.coordinator.policies.resources.room import Room, takes_whole_nodes

@@ -16,13 +16,15 @@ from typing import NamedTuple
 
 from wattfold.contract.ids import NodeId
 from wattfold.coordinator.core.model.amounts import Amounts
-from wattfold.coordinator.core.model.job import JobSpec, Share, SizeUnit
+from wattfold.coordinator.core.model.jobs.assignment import Share
 from wattfold.coordinator.core.model.jobs.job_units import units_within
+from wattfold.coordinator.core.model.jobs.spec import JobSpec
 from wattfold.coordinator.core.model.jobs.spread import Spread as UnitSpread
 from wattfold.coordinator.core.model.node import NodeKind, NodeSpec
 from wattfold.coordinator.core.model.plan import JobView, NodeView
 from wattfold.coordinator.core.model.reservation import Windows
 from wattfold.coordinator.core.power.charge import cores_uw, drawing_uw, held_uw
+from wattfold.coordinator.models.pass_model import SizeUnit
 from wattfold.coordinator.policies.backfill.candidates import Candidate
 from wattfold.coordinator.policies.resources.estimates import asked_ns, duration_ns, run_time_s
 from wattfold.coordinator.policies.resources.room import takes_whole_nodes

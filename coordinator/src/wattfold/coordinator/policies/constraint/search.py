@@ -12,8 +12,9 @@ from functools import cached_property
 from typing import Any
 
 from wattfold.contract.ids import NodeId
-from wattfold.coordinator.core.model.job import Assignment, SizeUnit
+from wattfold.coordinator.core.model.jobs.assignment import Assignment
 from wattfold.coordinator.core.model.plan import JobView
+from wattfold.coordinator.models.pass_model import SizeUnit
 from wattfold.coordinator.policies.backfill.candidates import Candidate
 from wattfold.coordinator.policies.backfill.conservative_search import without_leaving
 from wattfold.coordinator.policies.backfill.easy_search import EasySearch, SearchCache

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from wattfold.contract.cpuset import CpuSet
-from wattfold.coordinator.core.model.job import Assignment, Share
+from wattfold.coordinator.core.model.jobs.assignment import Assignment, Share
 from wattfold.coordinator.core.model.plan import JobView
 from wattfold.coordinator.policies.backfill.candidates import Candidate
 from wattfold.coordinator.policies.backfill.easy_search import EasySearch, EasySettings

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from wattfold.contract.units import NS_PER_S
-from wattfold.coordinator.core.model.job import Assignment
+from wattfold.coordinator.core.model.jobs.assignment import Assignment
 from wattfold.coordinator.core.model.jobs.job_units import size_text
 from wattfold.coordinator.core.model.plan import JobView, Plan, Policy, Snapshot, Waiting
 from wattfold.coordinator.policies.resources.estimates import duration_ns

@@ -12,14 +12,16 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from wattfold.contract.ids import NodeId
-from wattfold.coordinator.core.model.job import Assignment, Share, SizeUnit
+from wattfold.coordinator.core.model.jobs.assignment import Assignment, Share
 from wattfold.coordinator.core.model.jobs.job_units import counted
 from wattfold.coordinator.core.model.levels import PLAIN, Levels
 from wattfold.coordinator.core.model.plan import JobView
+from wattfold.coordinator.models.pass_model import SizeUnit
 from wattfold.coordinator.policies.driver.relocation import places
 from wattfold.coordinator.policies.port import NodeRequirements
 from wattfold.coordinator.policies.resources.estimates import duration_ns, run_time_s
-from wattfold.coordinator.policies.resources.room import Room, resize_in_place, takes_whole_nodes
+from wattfold.coordinator.policies.resources.resizing import resize_in_place
+from wattfold.coordinator.policies.resources.room import Room, takes_whole_nodes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

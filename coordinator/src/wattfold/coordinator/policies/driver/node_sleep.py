@@ -18,7 +18,8 @@ from itertools import islice
 
 from wattfold.contract.ids import JobId, NodeId
 from wattfold.contract.units import NS_PER_S
-from wattfold.coordinator.core.model.job import Assignment, Job, JobState, SizeUnit
+from wattfold.coordinator.core.model.job import Job, JobState
+from wattfold.coordinator.core.model.jobs.assignment import Assignment
 from wattfold.coordinator.core.model.jobs.promise import Promise
 from wattfold.coordinator.core.model.node import Node
 from wattfold.coordinator.core.model.node_power import PowerOrder, PowerPlan, PowerState
@@ -26,6 +27,7 @@ from wattfold.coordinator.core.model.plan import Plan, Snapshot, Waiting
 from wattfold.coordinator.core.power.charge import assigned_on_uw, fixed_uw
 from wattfold.coordinator.core.rules.nodes import decided_sleep
 from wattfold.coordinator.core.state.state import State
+from wattfold.coordinator.models.pass_model import SizeUnit
 from wattfold.coordinator.policies.driver.sleep_plan import (
     REMEMBERED,
     Arrivals,

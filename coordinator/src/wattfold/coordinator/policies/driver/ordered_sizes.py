@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from wattfold.contract.ids import JobId
-from wattfold.coordinator.core.model.job import Assignment
+from wattfold.coordinator.core.model.jobs.assignment import Assignment
 from wattfold.coordinator.core.model.plan import JobView, Plan, Snapshot, Waiting
 from wattfold.coordinator.core.power.charge import CAP_STEP_UW
 from wattfold.coordinator.policies.driver.relocation import places

@@ -10,9 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from wattfold.contract.ids import NodeId
-from wattfold.coordinator.core.model.job import Share, SizeUnit
+from wattfold.coordinator.core.model.jobs.assignment import Share
 from wattfold.coordinator.core.model.plan import JobView
-from wattfold.coordinator.policies.resources.room import Room, resize_in_place
+from wattfold.coordinator.models.pass_model import SizeUnit
+from wattfold.coordinator.policies.resources.resizing import resize_in_place
+from wattfold.coordinator.policies.resources.room import Room
 
 
 def places(

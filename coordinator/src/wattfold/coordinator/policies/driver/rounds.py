@@ -20,8 +20,9 @@ from typing import cast
 
 from wattfold.contract.ids import JobId, NodeId
 from wattfold.contract.units import NS_PER_S
-from wattfold.coordinator.core.model.job import Assignment, JobKind, JobSpec, ResizeMode, SizeUnit
+from wattfold.coordinator.core.model.jobs.assignment import Assignment
 from wattfold.coordinator.core.model.jobs.job_units import size_text
+from wattfold.coordinator.core.model.jobs.spec import JobKind, JobSpec, ResizeMode
 from wattfold.coordinator.core.model.node import NodeKind
 from wattfold.coordinator.core.model.plan import (
     NOBODY,
@@ -31,7 +32,7 @@ from wattfold.coordinator.core.model.plan import (
     Snapshot,
     Waiting,
 )
-from wattfold.coordinator.models.pass_model import PassProfile
+from wattfold.coordinator.models.pass_model import PassProfile, SizeUnit
 from wattfold.coordinator.policies.driver.held_counts import earliest_ns
 from wattfold.coordinator.policies.driver.held_nodes import (
     HELD,
@@ -42,6 +43,7 @@ from wattfold.coordinator.policies.driver.held_nodes import (
 )
 from wattfold.coordinator.policies.driver.impatience import Impatient
 from wattfold.coordinator.policies.driver.node_assignment import Wanted, placed, resized
+from wattfold.coordinator.policies.driver.site_view import site_of
 from wattfold.coordinator.policies.port import (
     DEADLINE_S,
     FOR_NOBODY,
@@ -468,35 +470,6 @@ def lock_from_ns(view: JobView) -> int:
     if view.wanted_ns > view.resized_ns and view.spec.kind is JobKind.EVOLVING:
         return -1
     return view.resized_ns
-
-
-def site_of(world: Snapshot) -> Site:
-    """Return the nodes of a snapshot for a scheduler."""
-    nodes = world.nodes
-    kinds: dict[int, NodeKind] = {id(node.spec.kind): node.spec.kind for node in nodes}
-    alike = len(kinds) == 1 and not any(node.blocked for node in nodes)
-    # Reservations and preemption depend on jobs and nodes that cannot be counted.
-    apart = world.reservations or any(queue.preempts for queue in world.queues)
-    return Site(
-        count=len(nodes),
-        spendable_uw=world.spendable_uw,
-        kind=nodes[0].spec.kind if alike and not apart else None,
-        most_uw=world.spendable_uw + world.reserved_uw,
-        names=tuple(node.spec.node_id for node in nodes),
-        nodes=nodes,
-        reservations=world.reservations,
-        queues=world.queues,
-        clearing=world.clearing,
-        leaving_uw=world.leaving_uw,
-        away=world.away,
-        away_uw=world.away_uw,
-        away_held_uw=world.away_held_uw,
-        ahead=tuple(
-            (one.from_ns, world.spendable_uw + one.budget_uw - world.budget_uw)
-            for one in world.ahead
-        ),
-        origin_s=world.origin_s,
-    )
 
 
 def planned(

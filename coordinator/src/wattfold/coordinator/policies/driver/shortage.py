@@ -13,12 +13,13 @@ from dataclasses import dataclass
 
 from wattfold.contract.ids import JobId
 from wattfold.contract.units import NS_PER_S
-from wattfold.coordinator.core.model.job import Share, SizeUnit
+from wattfold.coordinator.core.model.jobs.assignment import Share
 from wattfold.coordinator.core.model.jobs.job_units import size_text
 from wattfold.coordinator.core.model.jobs.spread import Spread
 from wattfold.coordinator.core.model.plan import JobView, Policy, Snapshot
-from wattfold.coordinator.policies.backfill.easy_search import size_of
-from wattfold.coordinator.policies.driver.rounds import site_of
+from wattfold.coordinator.models.pass_model import SizeUnit
+from wattfold.coordinator.policies.backfill.job_size import size_of
+from wattfold.coordinator.policies.driver.site_view import site_of
 from wattfold.coordinator.policies.resources.room import Room, takes_whole_nodes
 
 NAMED_MAX = 3

@@ -11,17 +11,12 @@ from collections.abc import Iterator
 
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import JobId, NodeId, ZoneName
-from wattfold.coordinator.core.model.job import (
-    Assignment,
-    JobKind,
-    JobSpec,
-    ResizeMode,
-    Share,
-    SizeUnit,
-)
+from wattfold.coordinator.core.model.jobs.assignment import Assignment, Share
+from wattfold.coordinator.core.model.jobs.spec import JobKind, JobSpec, ResizeMode
 from wattfold.coordinator.core.model.node import NodeSpec, Zone, ZoneKind
 from wattfold.coordinator.core.model.plan import JobView, NodeView, Policy, Snapshot
 from wattfold.coordinator.core.power.charge import fixed_uw
+from wattfold.coordinator.models.pass_model import SizeUnit
 from wattfold.coordinator.models.training import EpochTime, Training
 
 _S, _W = 1_000_000_000, 1_000_000

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import cast
 
 from wattfold.contract.ids import NodeId
-from wattfold.coordinator.core.model.job import Share
+from wattfold.coordinator.core.model.jobs.assignment import Share
 from wattfold.coordinator.core.model.jobs.job_units import count_text, size_text
 from wattfold.coordinator.core.model.levels import PLAIN
 from wattfold.coordinator.core.model.node import NodeKind

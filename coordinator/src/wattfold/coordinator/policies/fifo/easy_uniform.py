@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from wattfold.coordinator.core.model.job import Assignment, Share
+from wattfold.coordinator.core.model.jobs.assignment import Assignment, Share
 from wattfold.coordinator.core.model.node import NodeKind
 from wattfold.coordinator.core.model.plan import JobView, Plan, Policy, Snapshot
 from wattfold.coordinator.core.power.charge import (
@@ -31,9 +31,9 @@ from wattfold.coordinator.core.power.charge import (
     gpus_uw,
     shares_uw,
 )
-from wattfold.coordinator.policies.backfill.easy_search import size_of
+from wattfold.coordinator.policies.backfill.job_size import size_of
 from wattfold.coordinator.policies.driver.in_turn import InTurn
-from wattfold.coordinator.policies.driver.rounds import site_of
+from wattfold.coordinator.policies.driver.site_view import site_of
 from wattfold.coordinator.policies.fifo.policy import FifoEasy
 from wattfold.coordinator.policies.resources.estimates import run_time_s, within_limit
 from wattfold.coordinator.policies.resources.room import nothing_in_reach

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from wattfold.coordinator.core.model.job import Assignment
+from wattfold.coordinator.core.model.jobs.assignment import Assignment
 from wattfold.coordinator.core.model.jobs.job_units import size_text
 from wattfold.coordinator.core.model.plan import JobView
 from wattfold.coordinator.policies.parm.options import JobOptions

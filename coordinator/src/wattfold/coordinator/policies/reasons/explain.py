@@ -12,12 +12,14 @@ from dataclasses import dataclass
 from wattfold.contract.ids import JobId
 from wattfold.contract.units import span_text
 from wattfold.coordinator.core.model.amounts import gpus_text, memory_text
-from wattfold.coordinator.core.model.job import Assignment, JobKind, SizeUnit
+from wattfold.coordinator.core.model.jobs.assignment import Assignment
 from wattfold.coordinator.core.model.jobs.job_units import count_text, size_text
+from wattfold.coordinator.core.model.jobs.spec import JobKind
 from wattfold.coordinator.core.model.levels import Levels
 from wattfold.coordinator.core.model.node import NodeKind
 from wattfold.coordinator.core.model.plan import NOBODY, JobView, Policy, Snapshot
 from wattfold.coordinator.core.power.charge import gpu_cap_uw, gpu_zones, gpus_uw
+from wattfold.coordinator.models.pass_model import SizeUnit
 from wattfold.coordinator.policies.driver.shortage import free_room, shortage
 from wattfold.coordinator.policies.port import ExplainingPolicy
 from wattfold.coordinator.policies.resources.estimates import estimate

@@ -18,12 +18,13 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from wattfold.contract.units import w_from_uw
-from wattfold.coordinator.core.model.job import Assignment, JobSpec, SizeUnit
+from wattfold.coordinator.core.model.jobs.assignment import Assignment
+from wattfold.coordinator.core.model.jobs.spec import JobSpec
 from wattfold.coordinator.core.model.node import NodeKind, NodeSpec
 from wattfold.coordinator.core.model.plan import JobView
 from wattfold.coordinator.core.power.charge import held_uw
 from wattfold.coordinator.models.forecast import lasting_ns
-from wattfold.coordinator.models.pass_model import PassProfile, default_profile
+from wattfold.coordinator.models.pass_model import PassProfile, SizeUnit, default_profile
 from wattfold.coordinator.models.power_curve import PowerCurve
 
 DEFAULT_TIME_S = 3600.0

@@ -13,10 +13,11 @@ from collections.abc import Container
 from dataclasses import replace
 
 from wattfold.contract.ids import JobId, NodeId
-from wattfold.coordinator.core.model.job import JobSpec, ResizeMode, SizeUnit
 from wattfold.coordinator.core.model.jobs.job_units import size_text
+from wattfold.coordinator.core.model.jobs.spec import JobSpec, ResizeMode
 from wattfold.coordinator.core.model.plan import JobView, Plan, Snapshot, Waiting
 from wattfold.coordinator.core.model.reservation import Windows
+from wattfold.coordinator.models.pass_model import SizeUnit
 from wattfold.coordinator.policies.resources.room import Room, takes_whole_nodes
 from wattfold.coordinator.policies.resources.stock import Stock, largest_size, wanted_text
 

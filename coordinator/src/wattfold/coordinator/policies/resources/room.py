@@ -16,17 +16,19 @@ from copy import copy
 from dataclasses import replace
 
 from wattfold.contract.cpuset import CpuSet
-from wattfold.contract.ids import JobId, NodeId
+from wattfold.contract.ids import NodeId
 from wattfold.coordinator.core.model.amounts import Amounts
-from wattfold.coordinator.core.model.job import Assignment, JobSpec, Share, SizeUnit
+from wattfold.coordinator.core.model.jobs.assignment import Assignment, Share
 from wattfold.coordinator.core.model.jobs.job_units import units_over, units_within
+from wattfold.coordinator.core.model.jobs.spec import JobSpec
 from wattfold.coordinator.core.model.levels import PLAIN, Levels
 from wattfold.coordinator.core.model.node import NodeKind, NodeSpec
 from wattfold.coordinator.core.model.plan import JobView, NodeView, Plan, Snapshot, Waiting
 from wattfold.coordinator.core.model.reservation import Windows
 from wattfold.coordinator.core.power.charge import cores_uw, shares_uw
+from wattfold.coordinator.models.pass_model import SizeUnit
 from wattfold.coordinator.policies.placement.choice import Chooser
-from wattfold.coordinator.policies.placement.core_choice import NodeCores, Want, choose, distribute
+from wattfold.coordinator.policies.placement.core_choice import NodeCores, choose
 from wattfold.coordinator.policies.placement.unit_places import Fit, chosen, in_turn
 from wattfold.coordinator.policies.resources.estimates import asked_ns, longest_ns
 from wattfold.coordinator.policies.resources.stock import Stock
@@ -349,54 +351,6 @@ class Room:
 def takes_whole_nodes(spec: JobSpec) -> bool:
     """Return whether no other job may share the nodes of the job."""
     return spec.alone
-
-
-def resize_in_place(
-    running: Sequence[tuple[JobView, int]],
-    room: Room,
-) -> dict[str, tuple[Share, ...]]:
-    """Return the cores of the running jobs at their new sizes; jobs that shrink go first.
-
-    ``room`` holds the resources without these jobs, and afterwards the remaining free resources. A
-    job whose growth is limited by blocked cores gets the available cores.
-    """
-    shares: dict[str, tuple[Share, ...]] = {}
-    wants: dict[NodeId, list[Want]] = {}
-    held: dict[JobId, Share] = {}
-    for view, size in running:
-        assert view.current is not None
-        room.take(view.current.shares, 0, takes_whole_nodes(view.spec))
-        if view.spec.unit is not SizeUnit.CORES or size == view.current.size:
-            shares[view.job_id] = view.current.shares
-        elif view.spec.exclusive:
-            shares[view.job_id] = (_alone(view.current.shares[0], size, room),)
-        else:
-            share = view.current.shares[0]
-            want = Want(job=view.job_id, size=size, held=share.cpus)
-            wants.setdefault(share.node_id, []).append(want)
-            held[view.job_id] = share
-    for node_id, listed in wants.items():
-        for job, cpus in _distributed(node_id, listed, room).items():
-            shares[job] = (replace(held[job], cpus=cpus),)
-    return shares
-
-
-def _distributed(node_id: NodeId, wants: list[Want], room: Room) -> dict[JobId, CpuSet]:
-    usable = room.free[node_id]
-    for want in wants:
-        usable = usable | want.held
-    given = distribute(wants, usable, room.cores_of(node_id))
-    for cpus in given.values():
-        usable = usable - cpus
-    room.free[node_id] = usable
-    return given
-
-
-def _alone(share: Share, size: int, room: Room) -> Share:
-    want = Want(job=JobId(""), size=size, held=share.cpus)
-    usable = room.whole[share.node_id] | share.cpus
-    cores = distribute([want], usable, room.cores_of(share.node_id))
-    return replace(share, cpus=cores[want.job])
 
 
 def nothing_in_reach(snapshot: Snapshot) -> Plan:

@@ -13,10 +13,12 @@ from typing import NamedTuple
 
 from wattfold.contract.ids import NodeId
 from wattfold.coordinator.core.model.amounts import Amounts, gpus_text, memory_text
-from wattfold.coordinator.core.model.job import JobSpec, Share, SizeUnit
+from wattfold.coordinator.core.model.jobs.assignment import Share
 from wattfold.coordinator.core.model.jobs.job_units import size_text, units_over, units_within
+from wattfold.coordinator.core.model.jobs.spec import JobSpec
 from wattfold.coordinator.core.model.jobs.spread import Spread
 from wattfold.coordinator.core.model.plan import NodeView
+from wattfold.coordinator.models.pass_model import SizeUnit
 
 NAMED_MAX = 3
 """Maximum number of nodes named in a reason."""

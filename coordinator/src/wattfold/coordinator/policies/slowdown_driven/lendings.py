@@ -11,11 +11,11 @@ from dataclasses import dataclass
 
 from wattfold.contract.ids import JobId, NodeId
 from wattfold.contract.units import span_text
-from wattfold.coordinator.core.model.job import SizeUnit
 from wattfold.coordinator.core.model.jobs.job_units import count_text
 from wattfold.coordinator.core.model.plan import JobView, Snapshot
 from wattfold.coordinator.models.amdahl import half_speed
-from wattfold.coordinator.policies.driver.rounds import site_of
+from wattfold.coordinator.models.pass_model import SizeUnit
+from wattfold.coordinator.policies.driver.site_view import site_of
 from wattfold.coordinator.policies.resources.serial_part import serial_of_ppm
 from wattfold.coordinator.policies.slowdown_driven.runs import FreeResources
 

@@ -18,10 +18,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from wattfold.contract.ids import NodeId
-from wattfold.coordinator.core.model.job import Job, ResizeMode, SizeUnit
+from wattfold.coordinator.core.model.job import Job
+from wattfold.coordinator.core.model.jobs.spec import ResizeMode
 from wattfold.coordinator.core.model.plan import JobView, Plan, Policy, Snapshot
+from wattfold.coordinator.models.pass_model import SizeUnit
 from wattfold.coordinator.policies.driver.ordered_sizes import fitting
-from wattfold.coordinator.policies.driver.rounds import site_of
+from wattfold.coordinator.policies.driver.site_view import site_of
 from wattfold.coordinator.policies.slowdown_driven.policy import NAME as SLOWDOWN_DRIVEN
 from wattfold.coordinator.policies.slowdown_driven.runs import FreeResources
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from wattfold.coordinator.core.model.job import Assignment
+from wattfold.coordinator.core.model.jobs.assignment import Assignment
 from wattfold.coordinator.core.model.node import NodeKind
 from wattfold.coordinator.core.model.plan import JobView
 from wattfold.coordinator.core.power.charge import CAP_STEP_UW

@@ -13,10 +13,12 @@ from dataclasses import dataclass, replace
 
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import JobId, NodeId
-from wattfold.coordinator.core.model.job import JobSpec, Share, SizeUnit
+from wattfold.coordinator.core.model.jobs.assignment import Share
+from wattfold.coordinator.core.model.jobs.spec import JobSpec
 from wattfold.coordinator.core.model.node import NodeKind
 from wattfold.coordinator.core.model.queue import Queue
 from wattfold.coordinator.models.amdahl import work
+from wattfold.coordinator.models.pass_model import SizeUnit
 from wattfold.coordinator.policies.placement.core_choice import Want, choose, distribute
 from wattfold.coordinator.policies.resources.serial_part import useful_uw
 from wattfold.coordinator.policies.slowdown_driven.choice import (

@@ -30,8 +30,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import cast
 
-from wattfold.coordinator.core.model.job import SizeUnit
 from wattfold.coordinator.core.model.plan import JobView, Plan, Policy, Snapshot
+from wattfold.coordinator.models.pass_model import SizeUnit
 from wattfold.coordinator.policies.driver.in_turn import InTurn
 from wattfold.coordinator.policies.driver.rounds import planned
 from wattfold.coordinator.policies.port import (

@@ -12,18 +12,14 @@ from dataclasses import replace
 
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import NodeId
-from wattfold.coordinator.core.model.job import Assignment, Share, SizeUnit
+from wattfold.coordinator.core.model.jobs.assignment import Assignment, Share
 from wattfold.coordinator.core.model.jobs.job_units import counted, size_text
 from wattfold.coordinator.core.model.plan import JobView
 from wattfold.coordinator.core.power.charge import kind_gpus_uw, share_uw
 from wattfold.coordinator.models.amdahl import WHOLE_PPM
-from wattfold.coordinator.policies.backfill.easy_search import (
-    BEHIND,
-    BLOCKED,
-    FIRST,
-    never,
-    size_of,
-)
+from wattfold.coordinator.models.pass_model import SizeUnit
+from wattfold.coordinator.policies.backfill.easy_search import BEHIND, BLOCKED, FIRST, never
+from wattfold.coordinator.policies.backfill.job_size import size_of
 from wattfold.coordinator.policies.port import NamedJobs, Reason, Site
 from wattfold.coordinator.policies.resources.estimates import duration_ns
 from wattfold.coordinator.policies.resources.requests import yielding

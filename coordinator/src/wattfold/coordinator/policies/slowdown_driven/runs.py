@@ -17,11 +17,13 @@ from dataclasses import dataclass, field, replace
 
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import JobId, NodeId
-from wattfold.coordinator.core.model.job import Assignment, ResizeMode, Share, SizeUnit
+from wattfold.coordinator.core.model.jobs.assignment import Assignment, Share
+from wattfold.coordinator.core.model.jobs.spec import ResizeMode
 from wattfold.coordinator.core.model.node import NodeKind
 from wattfold.coordinator.core.model.plan import JobView
 from wattfold.coordinator.core.model.reservation import Windows
 from wattfold.coordinator.models.amdahl import WHOLE_PPM, takes, work
+from wattfold.coordinator.models.pass_model import SizeUnit
 from wattfold.coordinator.policies.placement.core_choice import Want, distribute
 from wattfold.coordinator.policies.port import Site
 from wattfold.coordinator.policies.resources.estimates import duration_ns

@@ -13,10 +13,11 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from wattfold.contract.ids import NodeId
-from wattfold.coordinator.core.model.job import Assignment, Share, SizeUnit
+from wattfold.coordinator.core.model.jobs.assignment import Assignment, Share
 from wattfold.coordinator.core.model.levels import Levels
 from wattfold.coordinator.core.model.node import NodeKind
 from wattfold.coordinator.core.model.plan import JobView
+from wattfold.coordinator.models.pass_model import SizeUnit
 from wattfold.coordinator.policies.backfill.reservations import FreeUnitProfile
 from wattfold.coordinator.policies.resources.estimates import duration_ns
 from wattfold.coordinator.policies.resources.room import Room

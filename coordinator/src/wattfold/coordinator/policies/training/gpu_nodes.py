@@ -17,7 +17,8 @@ from typing import NamedTuple
 
 from wattfold.contract.ids import NodeId
 from wattfold.contract.units import w_from_uw
-from wattfold.coordinator.core.model.job import JobSpec, Share, SizeUnit
+from wattfold.coordinator.core.model.jobs.assignment import Share
+from wattfold.coordinator.core.model.jobs.spec import JobSpec
 from wattfold.coordinator.core.model.levels import Levels
 from wattfold.coordinator.core.model.node import Zone
 from wattfold.coordinator.core.model.plan import JobView, NodeView
@@ -27,6 +28,7 @@ from wattfold.coordinator.core.power.charge import (
     gpu_zones,
     shares_uw,
 )
+from wattfold.coordinator.models.pass_model import SizeUnit
 from wattfold.coordinator.models.training import EpochTime
 from wattfold.coordinator.models.training_cost import NodeDraw
 from wattfold.coordinator.policies.resources.estimates import estimate, run_time_s

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from wattfold.contract.units import NS_PER_S
-from wattfold.coordinator.core.model.job import JobSpec
+from wattfold.coordinator.core.model.jobs.spec import JobSpec
 from wattfold.coordinator.core.model.plan import JobView
 from wattfold.coordinator.core.power.charge import assigned_on_uw
 from wattfold.coordinator.models.training_cost import Tariff

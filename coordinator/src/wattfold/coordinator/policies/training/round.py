@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from wattfold.contract.ids import NodeId
-from wattfold.coordinator.core.model.job import Assignment, Share
+from wattfold.coordinator.core.model.jobs.assignment import Assignment, Share
 from wattfold.coordinator.core.model.levels import Levels
 from wattfold.coordinator.core.model.plan import JobView
 from wattfold.coordinator.policies.backfill.candidates import Candidate

@@ -18,14 +18,9 @@ from typing import TypedDict, cast
 
 from wattfold.contract.ids import JobId
 from wattfold.contract.units import NS_PER_S, w_from_uw
-from wattfold.coordinator.core.model.job import (
-    Assignment,
-    CoreSharing,
-    JobKind,
-    JobSpec,
-    ResizeMode,
-    SizeUnit,
-)
+from wattfold.coordinator.core.model.jobs.assignment import Assignment
+from wattfold.coordinator.core.model.jobs.core_sharing import CoreSharing
+from wattfold.coordinator.core.model.jobs.spec import JobKind, JobSpec, ResizeMode
 from wattfold.coordinator.core.model.jobs.spread import Spread
 from wattfold.coordinator.core.model.node import NodeKind
 from wattfold.coordinator.core.model.plan import (
@@ -38,6 +33,7 @@ from wattfold.coordinator.core.model.plan import (
     Snapshot,
 )
 from wattfold.coordinator.core.model.reservation import Reservation
+from wattfold.coordinator.models.pass_model import SizeUnit
 from wattfold.coordinator.models.training import Training
 from wattfold.coordinator.policies.driver.rounds import Rounds
 from wattfold.coordinator.policies.port import (

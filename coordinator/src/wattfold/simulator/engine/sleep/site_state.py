@@ -20,9 +20,11 @@ from wattfold.contract.ids import JobId, NodeId
 from wattfold.coordinator.core.applier import Accepted, accept
 from wattfold.coordinator.core.model import actions as act
 from wattfold.coordinator.core.model import reports
-from wattfold.coordinator.core.model.job import Assignment, Job, JobSpec, JobState
+from wattfold.coordinator.core.model.job import Job, JobState
+from wattfold.coordinator.core.model.jobs.assignment import Assignment
 from wattfold.coordinator.core.model.jobs.promise import Promise
 from wattfold.coordinator.core.model.jobs.rank import Rank
+from wattfold.coordinator.core.model.jobs.spec import JobSpec
 from wattfold.coordinator.core.model.node import Node, NodeSpec, NodeState
 from wattfold.coordinator.core.model.node_power import PowerPlan, PowerState, SleepSettings
 from wattfold.coordinator.core.model.plan import Plan, Snapshot

@@ -10,7 +10,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from wattfold.coordinator.core.model.job import Assignment, Job, JobState
+from wattfold.coordinator.core.model.job import Job, JobState
+from wattfold.coordinator.core.model.jobs.assignment import Assignment
 from wattfold.coordinator.core.model.plan import Plan, Snapshot
 from wattfold.coordinator.core.rules.nodes import decided_sleep
 from wattfold.coordinator.policies.port import Decision, Parts

@@ -25,12 +25,13 @@ from wattfold.coordinator.cli.simulation.site_queue.site_values import (
     spec_of,
 )
 from wattfold.coordinator.core.model.events import EpochTimesStored, ProfileStored
-from wattfold.coordinator.core.model.job import Assignment, JobKind, Share
+from wattfold.coordinator.core.model.jobs.assignment import Assignment, Share
 from wattfold.coordinator.core.model.jobs.conditions import (
     Dependency,
     DependencyState,
     StartConditions,
 )
+from wattfold.coordinator.core.model.jobs.spec import JobKind
 from wattfold.coordinator.core.model.levels import Levels
 from wattfold.coordinator.core.model.node import NodeKind
 from wattfold.coordinator.core.model.reservation import Reservation

@@ -11,7 +11,7 @@ from wattfold.coordinator.adapters.requests.wire_enums import KINDS, MODES, SHAR
 from wattfold.coordinator.cli.shared.texts.formatting import serves
 from wattfold.coordinator.core.model.account import Account, UsageLimits, UserLimits
 from wattfold.coordinator.core.model.configuration import AccountsConfigured
-from wattfold.coordinator.core.model.job import JobSpec
+from wattfold.coordinator.core.model.jobs.spec import JobSpec
 from wattfold.coordinator.core.model.levels import Levels
 from wattfold.coordinator.core.model.node import Curve, NodeSpec, Zone, ZoneKind
 from wattfold.coordinator.core.model.queue import Queue

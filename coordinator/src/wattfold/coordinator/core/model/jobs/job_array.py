@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 
 from wattfold.contract.ids import Epoch, JobId
 from wattfold.contract.index_set import IndexSet, parse_indices
-from wattfold.coordinator.core.model.job import JobSpec
 from wattfold.coordinator.core.model.jobs.conditions import UNCONDITIONAL, StartConditions
+from wattfold.coordinator.core.model.jobs.spec import JobSpec
 from wattfold.coordinator.models.forecast import NOTHING_KNOWN, SimilarRuns
 
 

@@ -10,8 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from wattfold.coordinator.core.model.amounts import Amounts
-from wattfold.coordinator.core.model.job import JobSpec, Share, SizeUnit
+from wattfold.coordinator.core.model.jobs.assignment import Share
+from wattfold.coordinator.core.model.jobs.spec import JobSpec
 from wattfold.coordinator.core.model.jobs.spread import Spread
+from wattfold.coordinator.models.pass_model import SizeUnit
 
 
 def counted(spec: JobSpec, shares: Sequence[Share]) -> int:

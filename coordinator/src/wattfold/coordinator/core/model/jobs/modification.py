@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from wattfold.contract.ids import JobId
-from wattfold.coordinator.core.model.job import JobSpec
+from wattfold.coordinator.core.model.jobs.spec import JobSpec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.processor_map import first_pes
-from wattfold.coordinator.core.model.job import MAPPED, JobSpec
+from wattfold.coordinator.core.model.jobs.spec import MAPPED, JobSpec
 
 
 def map_of(spec: JobSpec, cpus: CpuSet, launch_cpus: int) -> bytes:

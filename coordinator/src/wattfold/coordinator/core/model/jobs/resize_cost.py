@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from wattfold.coordinator.core.model.job import JobSpec, ResizeMode
+from wattfold.coordinator.core.model.jobs.spec import JobSpec, ResizeMode
 from wattfold.coordinator.models.pass_model import SizeUnit
 
 UNSEEN_NS: Mapping[ResizeMode, int] = {

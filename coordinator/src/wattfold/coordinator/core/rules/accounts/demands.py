@@ -8,10 +8,11 @@ whatever size and cap it chooses, and however it changes them later, the limits 
 from __future__ import annotations
 
 from wattfold.coordinator.core.model.account import Demand
-from wattfold.coordinator.core.model.job import JobSpec, SizeUnit
+from wattfold.coordinator.core.model.jobs.spec import JobSpec
 from wattfold.coordinator.core.model.node import Node, NodeSpec
 from wattfold.coordinator.core.power.charge import cores_uw
 from wattfold.coordinator.core.state.state import State
+from wattfold.coordinator.models.pass_model import SizeUnit
 
 
 def demand_of(state: State, spec: JobSpec) -> Demand:

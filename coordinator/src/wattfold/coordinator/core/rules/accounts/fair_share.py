@@ -15,7 +15,8 @@ from dataclasses import replace
 
 from wattfold.contract.units import NS_PER_S
 from wattfold.coordinator.core.model.account import EVERYBODY
-from wattfold.coordinator.core.model.job import PLACED_STATES, Job, JobSpec, JobState
+from wattfold.coordinator.core.model.job import PLACED_STATES, Job, JobState
+from wattfold.coordinator.core.model.jobs.spec import JobSpec
 from wattfold.coordinator.core.power.charge import assigned_on_uw
 from wattfold.coordinator.core.state.admissions import Holder
 from wattfold.coordinator.core.state.fair_share import FairShare, factors_of

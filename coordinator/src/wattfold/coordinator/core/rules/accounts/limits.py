@@ -12,7 +12,8 @@ from __future__ import annotations
 from wattfold.contract.ids import JobId
 from wattfold.coordinator.core.model import actions as act
 from wattfold.coordinator.core.model.configuration import AccountsConfigured
-from wattfold.coordinator.core.model.job import PLACED_STATES, Job, JobSpec, JobState
+from wattfold.coordinator.core.model.job import PLACED_STATES, Job, JobState
+from wattfold.coordinator.core.model.jobs.spec import JobSpec
 from wattfold.coordinator.core.rules.accounts import fair_share
 from wattfold.coordinator.core.rules.accounts.demands import demand_of
 from wattfold.coordinator.core.rules.jobs.start_conditions import NOT_PLANNED

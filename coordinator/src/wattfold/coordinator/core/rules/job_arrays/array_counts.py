@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections import Counter
 
 from wattfold.contract.ids import JobId, task_of
-from wattfold.coordinator.core.model.job import JobSpec, JobState
+from wattfold.coordinator.core.model.job import JobState
 from wattfold.coordinator.core.model.jobs.job_array import JobArray
+from wattfold.coordinator.core.model.jobs.spec import JobSpec
 from wattfold.coordinator.core.state.state import State
 
 

@@ -16,15 +16,17 @@ from collections import Counter
 from collections.abc import Iterable
 
 from wattfold.contract.ids import JobId
-from wattfold.coordinator.core.model.job import HELD, Job, JobSpec, JobState, SizeUnit
+from wattfold.coordinator.core.model.job import HELD, Job, JobState
 from wattfold.coordinator.core.model.jobs.conditions import UNCONDITIONAL
 from wattfold.coordinator.core.model.jobs.job_array import JobArray
+from wattfold.coordinator.core.model.jobs.spec import JobSpec
 from wattfold.coordinator.core.model.node import Node
 from wattfold.coordinator.core.rules.job_arrays.array_counts import awaited
 from wattfold.coordinator.core.rules.jobs import deletion, start_conditions
 from wattfold.coordinator.core.rules.jobs.adoption import UNSTARTED
 from wattfold.coordinator.core.rules.jobs.start_conditions import NOT_PLANNED
 from wattfold.coordinator.core.state.state import State
+from wattfold.coordinator.models.pass_model import SizeUnit
 
 UNPLACED_MAX = 2_000
 """Maximum number of tasks of an array that wait as jobs. Plans place them and make room."""

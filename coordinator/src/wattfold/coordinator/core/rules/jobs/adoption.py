@@ -10,14 +10,17 @@ from __future__ import annotations
 from wattfold.contract.command_digest import command_digest
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import JobId
-from wattfold.coordinator.core.model.job import Assignment, Job, JobSpec, JobState, Share, SizeUnit
+from wattfold.coordinator.core.model.job import Job, JobState
+from wattfold.coordinator.core.model.jobs.assignment import Assignment, Share
 from wattfold.coordinator.core.model.jobs.job_units import counted, misshapen
 from wattfold.coordinator.core.model.jobs.rank import Rank
+from wattfold.coordinator.core.model.jobs.spec import JobSpec
 from wattfold.coordinator.core.model.jobs.spread import Spread
 from wattfold.coordinator.core.model.node import Node
 from wattfold.coordinator.core.model.reports import ProcessReading
 from wattfold.coordinator.core.state.blocked import note_lack
 from wattfold.coordinator.core.state.state import State
+from wattfold.coordinator.models.pass_model import SizeUnit
 
 UNSTARTED = (JobState.HELD, JobState.WAITING, JobState.PENDING)
 

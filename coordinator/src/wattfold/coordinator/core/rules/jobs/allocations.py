@@ -11,19 +11,13 @@ from dataclasses import replace
 
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import valid_name
-from wattfold.coordinator.core.model.job import (
-    PLACED_STATES,
-    Assignment,
-    Job,
-    JobKind,
-    JobSpec,
-    ResizeMode,
-    Share,
-    SizeUnit,
-)
+from wattfold.coordinator.core.model.job import PLACED_STATES, Job
+from wattfold.coordinator.core.model.jobs.assignment import Assignment, Share
+from wattfold.coordinator.core.model.jobs.spec import JobKind, JobSpec, ResizeMode
 from wattfold.coordinator.core.model.node import Node
 from wattfold.coordinator.core.model.resource_manager import ManagedJob
 from wattfold.coordinator.core.state.state import State
+from wattfold.coordinator.models.pass_model import SizeUnit
 
 _RESIZED = frozenset({ResizeMode.MASK, ResizeMode.TEAM})
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 from wattfold.coordinator.core.model import actions as act
 from wattfold.coordinator.core.model import events as ev
 from wattfold.coordinator.core.model import reports
-from wattfold.coordinator.core.model.job import RETRYING, Assignment, Job, JobState, SizeUnit
+from wattfold.coordinator.core.model.job import RETRYING, Job, JobState
+from wattfold.coordinator.core.model.jobs.assignment import Assignment
 from wattfold.coordinator.core.model.jobs.attempt import ATTEMPTS_MAX, Requeue
 from wattfold.coordinator.core.rules.jobs import restart, start_conditions
 from wattfold.coordinator.core.rules.jobs.job_ends import begin_ending
@@ -16,6 +17,7 @@ from wattfold.coordinator.core.rules.jobs.job_events import rank_of
 from wattfold.coordinator.core.rules.jobs.requeue import back_to_queue
 from wattfold.coordinator.core.rules.jobs.restart_target import immovable
 from wattfold.coordinator.core.state.state import State
+from wattfold.coordinator.models.pass_model import SizeUnit
 
 _ENDABLE = (JobState.STARTING, JobState.RUNNING, JobState.SUSPENDED)
 _RESUMABLE = (JobState.FAILED, JobState.LOST, JobState.TIMED_OUT)

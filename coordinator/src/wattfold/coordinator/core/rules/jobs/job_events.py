@@ -5,10 +5,11 @@ from __future__ import annotations
 from wattfold.coordinator.core.model import actions as act
 from wattfold.coordinator.core.model import events as ev
 from wattfold.coordinator.core.model import reports
-from wattfold.coordinator.core.model.job import HELD, MAPPED, RETRYING, Ender, Job, JobState
+from wattfold.coordinator.core.model.job import HELD, RETRYING, Ender, Job, JobState
 from wattfold.coordinator.core.model.jobs.attempt import Requeue
 from wattfold.coordinator.core.model.jobs.rank import Rank, RankEnd
 from wattfold.coordinator.core.model.jobs.resize_cost import learn_stall
+from wattfold.coordinator.core.model.jobs.spec import MAPPED
 from wattfold.coordinator.core.model.jobs.speeds import with_speed
 from wattfold.coordinator.core.rules.job_arrays import arrays
 from wattfold.coordinator.core.rules.jobs import (

@@ -20,11 +20,7 @@ from wattfold.contract.ids import NodeId
 from wattfold.coordinator.core.model import actions as act
 from wattfold.coordinator.core.model import reports
 from wattfold.coordinator.core.model.adopted import AdoptedJob
-from wattfold.coordinator.core.model.job import (
-    PLACED_STATES,
-    Job,
-    JobState,
-)
+from wattfold.coordinator.core.model.job import PLACED_STATES, Job, JobState
 from wattfold.coordinator.core.model.jobs.rank import Rank, RankEnd
 from wattfold.coordinator.core.model.node import FORGOTTEN, Node
 from wattfold.coordinator.core.model.resource_manager import (

@@ -9,7 +9,8 @@ from dataclasses import replace
 
 from wattfold.coordinator.core.model import actions as act
 from wattfold.coordinator.core.model import events as ev
-from wattfold.coordinator.core.model.job import MAX_DONE, Job, JobSpec, JobState
+from wattfold.coordinator.core.model.job import MAX_DONE, Job, JobState
+from wattfold.coordinator.core.model.jobs.spec import JobSpec
 from wattfold.coordinator.core.rules.jobs import job_ends, run_time_predictions
 from wattfold.coordinator.core.state.state import State
 

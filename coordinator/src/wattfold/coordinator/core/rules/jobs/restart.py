@@ -11,11 +11,13 @@ A program has finished if it ended with success and saved nothing after the requ
 
 from __future__ import annotations
 
-from wattfold.coordinator.core.model.job import Assignment, Job, JobState, ResizeMode
+from wattfold.coordinator.core.model.job import Job, JobState
+from wattfold.coordinator.core.model.jobs.assignment import Assignment
 from wattfold.coordinator.core.model.jobs.attempt import Saving
 from wattfold.coordinator.core.model.jobs.job_units import size_text
 from wattfold.coordinator.core.model.jobs.rank import Rank, RankEnd
 from wattfold.coordinator.core.model.jobs.resize_cost import learn_again, learn_stall
+from wattfold.coordinator.core.model.jobs.spec import ResizeMode
 from wattfold.coordinator.core.rules.jobs.requeue import back_to_queue
 from wattfold.coordinator.core.rules.jobs.restart_target import lacks
 from wattfold.coordinator.core.state.state import State

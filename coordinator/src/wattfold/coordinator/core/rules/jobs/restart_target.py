@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from wattfold.contract.ids import NodeId
-from wattfold.coordinator.core.model.job import Assignment, Job, JobState
+from wattfold.coordinator.core.model.job import Job, JobState
+from wattfold.coordinator.core.model.jobs.assignment import Assignment
 from wattfold.coordinator.core.model.jobs.attempt import ATTEMPTS_MAX
 from wattfold.coordinator.core.model.node import Duty, Node, NodeSpec, NodeState
 from wattfold.coordinator.core.power.charge import assigned_on_uw

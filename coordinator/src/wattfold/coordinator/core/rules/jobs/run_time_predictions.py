@@ -11,9 +11,11 @@ its nodes at every moment. A user's estimate grows like a prediction.
 
 from __future__ import annotations
 
-from wattfold.coordinator.core.model.job import MAX_DONE, Job, JobSpec, JobState, SizeUnit
+from wattfold.coordinator.core.model.job import MAX_DONE, Job, JobState
+from wattfold.coordinator.core.model.jobs.spec import JobSpec
 from wattfold.coordinator.core.state.state import State
 from wattfold.coordinator.models.forecast import USER, Asked, SimilarRuns, lasting_ns, predicted_ns
+from wattfold.coordinator.models.pass_model import SizeUnit
 
 _TELLING = frozenset({JobState.COMPLETED, JobState.FAILED, JobState.TIMED_OUT})
 """Final states with a known run time. Cancelled and lost jobs would have run longer."""

@@ -16,7 +16,8 @@ from functools import lru_cache
 
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import JobId, NodeId
-from wattfold.coordinator.core.model.job import Assignment, Job, JobState
+from wattfold.coordinator.core.model.job import Job, JobState
+from wattfold.coordinator.core.model.jobs.assignment import Assignment
 from wattfold.coordinator.core.model.node import Duty, Node, NodeSpec, NodeState, ZoneKind
 from wattfold.coordinator.core.model.node_order import NodeOrder
 from wattfold.coordinator.core.model.node_power import PowerOrder, PowerPlan, PowerState

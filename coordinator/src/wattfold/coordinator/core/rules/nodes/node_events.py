@@ -233,6 +233,9 @@ def _remove(state: State, node: Node, now_ns: int) -> list[act.Action]:
 
 
 HANDLERS: dict[type, Callable[[State, Any, int], list[act.Action]]] = {
+    reports.NodeConnected: connected,
+    reports.NodeSilent: silent,
+    reports.ReportSetAside: report_set_aside,
     reports.LaunchFaultReported: launch_fault_reported,
     reports.AdoptedJobsSeen: adopted_jobs_seen,
     **managed_jobs.HANDLERS,

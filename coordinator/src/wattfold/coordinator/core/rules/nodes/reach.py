@@ -20,10 +20,13 @@ from dataclasses import dataclass
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import NodeId
 from wattfold.contract.processor_map import first_pes
-from wattfold.coordinator.core.model.job import Assignment, Job, JobSpec, ResizeMode, SizeUnit
+from wattfold.coordinator.core.model.job import Job
+from wattfold.coordinator.core.model.jobs.assignment import Assignment
 from wattfold.coordinator.core.model.jobs.rank import Rank
+from wattfold.coordinator.core.model.jobs.spec import JobSpec, ResizeMode
 from wattfold.coordinator.core.model.node import Node, NodeSpec
 from wattfold.coordinator.core.state.state import State
+from wattfold.coordinator.models.pass_model import SizeUnit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from wattfold.contract.ids import NodeId
-from wattfold.coordinator.core.model.job import Assignment
+from wattfold.coordinator.core.model.jobs.assignment import Assignment
 from wattfold.coordinator.core.model.node import IN_SERVICE, Node, NodeSpec, ZoneKind
 from wattfold.coordinator.core.power.cap_sums import Caps, NodeCaps
 from wattfold.coordinator.core.power.charge import node_fixed_uw, standing_cap_uw
