@@ -13,10 +13,11 @@ from unit.core.decided_stage import (
     CALLED,
     FALLING,
     FULL_W,
+    SLEEP,
     Decided,
 )
 from unit.core.sleep_settings import S, W
-from unit.core.stage import MAX_W
+from unit.core.stage import MAX_W, planning_round
 
 from wattfold.contract.ids import JobId, NodeId
 from wattfold.coordinator.core.model import events as ev
@@ -309,15 +310,55 @@ def test_a_job_that_waits_for_a_boot_keeps_its_node_when_another_is_up() -> None
     assert [share.node_id for share in target.shares] == ["n0"]
 
 
-def test_plans_leave_the_power_of_a_boot() -> None:
+def test_a_boot_takes_no_power_from_plans_but_from_other_boots() -> None:
     stage = Decided(500, 2)
     stage.decide()
     before_uw = stage.core.snapshot(stage.now_ns).spendable_uw
     stage.send(ev.SpareNodesKept(nodes=1))
     stage.decide()
     assert stage.powers.count(BOOTING) == 1
-    after_uw = stage.core.snapshot(stage.now_ns).spendable_uw
-    assert before_uw - after_uw == (BOOT_W - ASLEEP_W) * W
+    assert stage.core.snapshot(stage.now_ns).spendable_uw == before_uw
+    assert decided_sleep.passing_uw(stage.core.state) == (BOOT_W - ASLEEP_W) * W
+
+
+def test_a_job_gets_the_node_that_is_up_first() -> None:
+    stage = Decided(500, 3)
+    stage.decide()
+    stage.order("n1", NodeOrder.WAKE)
+    stage.decide()
+    assert stage.powers == [ASLEEP, BOOTING, ASLEEP]
+    stage.now_ns += 10 * S
+    nodes = [view.spec.node_id for view in stage.core.snapshot(stage.now_ns).nodes]
+    assert nodes == ["n1", "n0", "n2"]
+    stage.whole("a")
+    stage.decide()
+    target = stage.job("a").target
+    assert target is not None
+    assert [share.node_id for share in target.shares] == ["n1"]
+
+
+def test_a_job_starts_on_a_node_that_falls_asleep() -> None:
+    stage = Decided(500, 1)
+    stage.need_plan()
+    world = stage.core.snapshot(stage.now_ns)
+    plan = with_sleep(Plan(assignments=()), world, stage.core.state, stage.now_ns)
+    stage.send(ev.PlanProposed(plan=plan, round=planning_round(stage.core.state.solving)))
+    assert stage.power("n0") is FALLING
+    stage.whole("a")
+    stage.need_plan()
+    plan = one_plan(stage)
+    stage.send(ev.PlanProposed(plan=plan, round=planning_round(stage.core.state.solving)))
+    target = stage.job("a").target
+    assert target is not None
+    assert [share.node_id for share in target.shares] == ["n0"]
+    assert not stage.job("a").ranks
+    assert decided_sleep.up_from_ns(
+        stage.core.state, stage.core.state.nodes[NodeId("n0")], stage.now_ns
+    ) == (stage.now_ns + SLEEP.suspend_ns + SLEEP.boot_ns)
+    stage.fall_asleep()
+    assert stage.power("n0") is BOOTING
+    stage.boot("n0")
+    assert stage.job("a").ranks
 
 
 def one_plan(stage: Decided) -> Plan:

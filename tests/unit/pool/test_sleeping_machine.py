@@ -13,6 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from unit.pool.pools import S, W, table
 
+from wattfold.coordinator.core.model.node_power import PowerState
+from wattfold.coordinator.core.rules.nodes.decided_sleep import FALLING
+from wattfold.coordinator.core.rules.nodes.sleep import darken
 from wattfold.coordinator.policies.driver.sleep_plan import SleepRules
 from wattfold.simulator.engine.budget import BudgetSchedule
 from wattfold.simulator.engine.engine import PoolSimulation
@@ -20,8 +23,11 @@ from wattfold.simulator.engine.machines.class_boots import ClassBoots
 from wattfold.simulator.engine.machines.machine_file import read_machine
 from wattfold.simulator.engine.machines.node_machine import NodeClass, NodeMachine, OutageWindow
 from wattfold.simulator.engine.running_jobs.jobs import JobTable
+from wattfold.simulator.engine.schedulers.named_nodes import node_views
+from wattfold.simulator.engine.sleep.site_state import SiteState
 from wattfold.simulator.runs.build import simulation_of
 from wattfold.simulator.runs.case import PolicyChoice, SimulationCase, SleepCase, WorkloadSource
+from wattfold.simulator.runs.sleep import at_floors
 
 IDLE_W, BOOT_W, BOOT_S = 50, 120, 60
 MACHINE = NodeMachine(
@@ -164,3 +170,27 @@ def test_windows_and_low_budgets_are_refused() -> None:
         simulation(ONE_THEN_THREE, replace(MACHINE, windows=(window,)))
     with pytest.raises(ValueError, match="the power of 4 idle nodes and a boot"):
         simulation(ONE_THEN_THREE, budget_w=310)
+
+
+STATES = [PowerState.AWAKE, *FALLING, PowerState.ASLEEP, PowerState.BOOTING]
+
+
+@given(st.lists(st.sampled_from(STATES), min_size=4, max_size=4))
+@settings(max_examples=examples(40), deadline=None)
+def test_plans_see_the_same_nodes_and_power_while_nodes_change(states: list[PowerState]) -> None:
+    """A planned start becomes neither later nor earlier because nodes boot or fall asleep now."""
+    charged = at_floors(MACHINE)
+    specs = [view.spec for view in node_views(charged)]
+    site = SiteState(charged, specs, RULES, 800 * W, idle_uw=[IDLE_W * W] * 2)
+    before = site.world(1)
+    for node, power in zip(site.state.nodes.values(), states, strict=True):
+        if power in FALLING:
+            node.power = power
+        elif power is not PowerState.AWAKE:
+            booting = power is PowerState.BOOTING
+            darken(site.state, node, (BOOT_W if booting else 5) * W)
+            node.power = power
+        site.state.index.note_power(node)
+    after = site.world(1)
+    assert {view.spec.node_id for view in after.nodes} == set(site.nodes)
+    assert after.spendable_uw == before.spendable_uw

@@ -56,6 +56,13 @@ def starts_s(run: SleepingPool) -> list[float]:
     return [ns / S for ns in run.record().columns.start_ns.tolist()]
 
 
+def test_a_job_gets_a_spare_node_that_boots_before_one_that_sleeps() -> None:
+    # The second job takes the spare node, and the next one boots. The third job comes meanwhile.
+    run = simulation(table((0, 1, 10), (1000, 1, 500), (1030, 1, 10)), 400)
+    run.run()
+    assert starts_s(run) == [0, 1000, 1000 + BOOT_S]
+
+
 def test_a_job_on_sleeping_nodes_starts_when_they_are_up() -> None:
     run = simulation(table((0, 1, 10), (1000, 3, 10)), 400)
     run.run()

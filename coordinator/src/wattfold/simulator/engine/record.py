@@ -7,7 +7,8 @@ must be identical for the same seed leave them out.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -77,6 +78,8 @@ class Series:
     budget_uw: Ints
     unused_uw: Ints | None = None
     """Power of nodes without a job, part of ``drawn_uw``; None without training jobs."""
+    nodes_awake: Ints | None = None
+    """Nodes that do not sleep; None if no node sleeps."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -114,3 +117,8 @@ class RunRecord:
     """Prices of energy and tardiness; None: no costs."""
     sleep: SleepCounts | None = None
     """Boots and nodes awake; None: no node sleeps."""
+
+    def with_sleep(self, counts: SleepCounts) -> Self:
+        """Return the record with the totals of a run whose nodes sleep."""
+        awake = np.array(counts.awake, dtype=np.int64)
+        return replace(self, sleep=counts, series=replace(self.series, nodes_awake=awake))

@@ -8,6 +8,7 @@ from __future__ import annotations
 from array import array
 from dataclasses import dataclass, field, replace
 
+from wattfold.simulator.engine.sleep.sleep_counts import SleepCounts
 from wattfold.simulator.messages.truth import Sums
 
 
@@ -59,6 +60,10 @@ class Meter:
     """Time with drawn power above the budget, including grace."""
     grace_until_ns: int = 0
     responses: list[BudgetResponse] = field(default_factory=list)
+    sums: Sums = field(default_factory=Sums)
+    """The true state, which is the same since the last instant."""
+    sleep: SleepCounts = field(default_factory=SleepCounts)
+    """Totals without the numbers of boots, which the nodes know."""
     series: dict[str, array[int]] = field(
         default_factory=lambda: {name: array("q") for name in SERIES}
     )
@@ -69,6 +74,8 @@ class Meter:
         elapsed_ns = now_ns - self.now_ns
         self.now_ns = now_ns
         self.drawn_uw_ns += self.drawn_uw * elapsed_ns
+        sums = self.sums
+        self.sleep.pass_time(elapsed_ns, sums.nodes, sums.asleep, sums.asleep_uw, sums.boot_uw)
         owed_ns = max(now_ns - max(now_ns - elapsed_ns, self.grace_until_ns), 0)
         self.bound_over_ns += owed_ns * (self.bound_uw > self.budget_uw)
         self.drawn_over_ns += elapsed_ns * (self.drawn_uw > self.budget_uw)
@@ -90,16 +97,18 @@ class Meter:
 
     def note(self, sums: Sums, committed_uw: int, queued: int) -> None:
         """Record the state at the end of the current instant."""
+        self.sums = sums
         self.drawn_uw, self.bound_uw = sums.drawn_uw, sums.bound_uw
         self.peak_bound_uw = max(self.peak_bound_uw, sums.bound_uw)
         self.peak_drawn_uw = max(self.peak_drawn_uw, sums.drawn_uw)
         self.peak_committed_uw = max(self.peak_committed_uw, committed_uw)
         self._answer()
         state = (queued, sums.running, sums.nodes_busy, committed_uw, sums.drawn_uw, self.budget_uw)
-        if state != self._last:
-            self._last = state
+        if (*state, sums.asleep) != self._last:
+            self._last = (*state, sums.asleep)
             for name, value in zip(SERIES, (self.now_ns, *state), strict=True):
                 self.series[name].append(value)
+            self.sleep.awake.append(sums.nodes - sums.asleep)
 
     def _answer(self) -> None:
         """Check whether the last lower budget is met now."""

@@ -19,6 +19,7 @@ from wattfold.coordinator.core.model.ramp_limits import RampLimits
 from wattfold.coordinator.models.pass_model import SizeUnit
 from wattfold.simulator.engine.machines.machine import Machine
 from wattfold.simulator.engine.running_jobs.jobs import JobTable
+from wattfold.simulator.engine.sleep.sleep_counts import SleepCounts
 from wattfold.simulator.messages.driver import ClusterOptions, SimulatedCluster
 from wattfold.simulator.messages.faults import Incident
 from wattfold.simulator.messages.meter import MeteredBudget
@@ -132,6 +133,7 @@ class _ClusterRun:
         cluster = self.cluster
         if not cluster.submitted:
             self.energy_before_uw_ns = cluster.meter.drawn_uw_ns
+            cluster.meter.sleep = SleepCounts(awake=cluster.meter.sleep.awake)
         if submission.profile is not None:
             cluster.post(submission.profile)
         cluster.submit(submission.job_id, submission.spec, submission.work)
@@ -165,7 +167,7 @@ def run(
     cluster.run(2**62 if until_ns is None else until_ns - offset_ns, under_way.finished)
     columns = job_columns(cluster, len(jobs), experiment.unit, experiment.cores_per_node, offset_ns)
     meter = cluster.meter
-    return ClusterRecord(
+    record = ClusterRecord(
         policy=policy.name,
         seed=experiment.options.seed,
         machine=machine,
@@ -186,3 +188,9 @@ def run(
         clashes=cluster.clashes,
         unfinished=tuple(np.flatnonzero(columns.end_ns < 0).tolist()),
     )
+    if not experiment.options.settings.sleep.decides:
+        return record
+    nodes, counts = cluster.core.state.nodes.values(), meter.sleep
+    counts.boots = sum(node.boots for node in nodes)
+    counts.failed = sum(node.failed_boots for node in nodes)
+    return record.with_sleep(counts)

@@ -31,6 +31,8 @@ class NodeTruth:
     idle_uw: int
     bound_uw: int = 0
     drawn_uw: int = 0
+    asleep: bool = False
+    boots: bool = False
     runs: dict[JobId, JobRun] = field(default_factory=dict)
     counted: bool = False
     """Whether it is in the budget: nodes that an operator declared outside are not."""
@@ -46,6 +48,11 @@ class Sums:
     nodes_busy: int = 0
     running: int = 0
     """Jobs whose processes all run."""
+    nodes: int = 0
+    asleep: int = 0
+    """Nodes that sleep, and below the power of these and of booting nodes."""
+    asleep_uw: int = 0
+    boot_uw: int = 0
 
 
 Ended = Callable[[Agent], None]
@@ -106,6 +113,10 @@ class Truth:
             self.sums.bound_uw += sign * node.bound_uw
             self.sums.drawn_uw += sign * node.drawn_uw
             self.sums.nodes_busy += sign * bool(node.runs)
+            self.sums.nodes += sign
+            self.sums.asleep += sign * node.asleep
+            self.sums.asleep_uw += sign * node.asleep * node.drawn_uw
+            self.sums.boot_uw += sign * node.boots * node.drawn_uw
 
     def touch(self, agent: Agent) -> None:
         """Apply all changes of a node: caps, lease, processes, masks."""
@@ -187,8 +198,11 @@ class Truth:
         spec, cap_uw = agent.spec, agent.package_cap_uw
         all_cores = spec.kind.cores
         node.bound_uw = agent.bound_uw
+        node.boots = agent.booting
+        node.asleep = not (agent.powered or agent.booting)
         if not node.runs:
-            node.drawn_uw = min(node.idle_uw, node.bound_uw)
+            powered = agent.powered
+            node.drawn_uw = min(node.idle_uw, node.bound_uw) if powered else node.bound_uw
             return
         cores = {p.job_id: len(p.cpus) for p in agent.running}
         held = sum(cores.values())

@@ -276,6 +276,8 @@ def row_columns(rows: Sequence[JobRow], extra: Extra = PLAIN) -> tuple[JobColumn
 
 def series_columns(series: Series) -> tuple[JobColumn, ...]:
     """Return the columns of a series over time."""
+    awake = series.nodes_awake
+    extra = () if awake is None else (JobColumn(name="nodes_awake", values=awake),)
     return (
         JobColumn(name="time_s", values=series.time_ns / NS_PER_S),
         JobColumn(name="queued", values=series.queued.astype(np.int64)),
@@ -284,6 +286,7 @@ def series_columns(series: Series) -> tuple[JobColumn, ...]:
         JobColumn(name="committed_w", values=series.committed_uw / UW_PER_W),
         JobColumn(name="drawn_w", values=series.drawn_uw / UW_PER_W),
         JobColumn(name="budget_w", values=series.budget_uw / UW_PER_W),
+        *extra,
     )
 
 

@@ -108,6 +108,17 @@ class Metrics:
     jobs_overdue: int = 0
     """Jobs that ended after their due date."""
     tardiness_s_total: float = 0.0
+    nodes_awake: float = 0.0
+    """Share of the nodes that are awake or boot, 0..1.
+
+    This and the next four are 0 except in runs whose nodes sleep.
+    """
+    boots: int = 0
+    failed_boots: int = 0
+    asleep_j: float = 0.0
+    """Energy of nodes that sleep, part of ``energy_j``."""
+    boot_j: float = 0.0
+    """Energy of nodes that boot, part of ``energy_j``."""
 
     @property
     def completion_s_mean(self) -> float:
@@ -178,7 +189,30 @@ def metrics_of(record: RunRecord) -> Metrics:
         **_of_queues(record, values),
         **_of_training(record),
         **_of_decisions(record),
+        **_of_sleep(record),
     )
+
+
+class _OfSleep(TypedDict, total=False):
+    nodes_awake: float
+    boots: int
+    failed_boots: int
+    asleep_j: float
+    boot_j: float
+
+
+def _of_sleep(record: RunRecord) -> _OfSleep:
+    """Return nodes awake, boots and their energies; empty if no node sleeps."""
+    counts = record.sleep
+    if counts is None:
+        return {}
+    return {
+        "nodes_awake": counts.awake_ns / max(counts.node_ns, 1),
+        "boots": counts.boots,
+        "failed_boots": counts.failed,
+        "asleep_j": counts.asleep_uw_ns / NS_PER_S / UW_PER_W,
+        "boot_j": counts.boot_uw_ns / NS_PER_S / UW_PER_W,
+    }
 
 
 class _OfTraining(TypedDict, total=False):

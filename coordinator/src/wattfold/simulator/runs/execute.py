@@ -15,7 +15,7 @@ import json
 import pickle
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypedDict
 
@@ -38,7 +38,7 @@ CHECKPOINT_EVERY_S = 30.0
 METRICS = "metrics.json"
 FILES = ("jobs.csv", "jobs.parquet", "series.csv", "series.parquet", METRICS, CHECKPOINT)
 """Files that a run may leave in its folder."""
-FORMAT = 8
+FORMAT = 9
 """Format version of checkpoints; raised when the pickled state changes."""
 
 
@@ -91,6 +91,8 @@ def execute(
     if not done:
         return RunOutcome(record=None, report=report, resumed=saved is not None)
     record = simulation.record()
+    if case.sleep is not None:
+        record = replace(record, policy=case.name)
     if folder is not None:
         _finish(case, record, folder, formats)
     return RunOutcome(record=record, report=report, resumed=saved is not None)

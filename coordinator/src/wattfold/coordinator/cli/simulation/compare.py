@@ -43,8 +43,9 @@ from wattfold.coordinator.cli.simulation.runs.simulate_unused import (
     refuse_unused_jobs,
 )
 from wattfold.coordinator.cli.simulation.sleep_options import (
-    sleep_options,
+    compared_sleep_options,
     with_defaults,
+    with_policies,
     with_sleep,
 )
 from wattfold.coordinator.cli.simulation.training_options import prices_of
@@ -95,7 +96,7 @@ PICTURES = (".png", ".svg", ".pdf")
     "repeated.",
 )
 @predict_option
-@sleep_options
+@compared_sleep_options
 @price_hold_option
 @ramp_options
 @click.option(
@@ -144,7 +145,8 @@ def compare(session: Session, **options: Any) -> None:
     """
     from wattfold.coordinator.cli.simulation.runs.simulate_cases import check_one_source
 
-    options = with_defaults(click.get_current_context(), options)
+    context = click.get_current_context()
+    options = with_defaults(context, with_policies(context, options))
     check_plot(options["plot"])
     check_one_source(options)
     if options["budgets"] and options["budget_text"]:

@@ -1,4 +1,7 @@
-"""Options of `compare` for nodes that sleep, and the runs that they add."""
+"""Options of `compare` and `simulate` for nodes that sleep.
+
+`compare` adds runs with sleep. The runs of `simulate` get their nodes that sleep.
+"""
 
 from __future__ import annotations
 
@@ -48,28 +51,52 @@ def parse_sleep(text: str) -> SleepText:
     )
 
 
+_SLEEP = (
+    "Let nodes sleep: time and power of a boot, power asleep (default 5 W) and time to fall asleep "
+    "(default 30s), such as 3m:150W. {}Implies --cut-sizes. Default of --idle: base power and "
+    "DRAM cap. In a --machine file, [[boot]] tables describe the boots of classes."
+)
+_COMPARED = (
+    "Each policy runs without and with sleep (+sleep), and easy also with a plain idle timer "
+    "(+timer). Default policies: parm-wse,easy. "
+)
+
+
+def compared_sleep_options(command: F) -> F:
+    """Add the options of `compare`."""
+    timer = click.option(
+        "--sleep-timer",
+        type=DURATION_NS,
+        default="10m",
+        show_default=True,
+        metavar="DURATION",
+        help="Idle time after which nodes sleep in the runs with a plain idle timer.",
+    )
+    return _added(command, _SLEEP.format(_COMPARED), timer)
+
+
 def sleep_options(command: F) -> F:
-    """Add the options."""
+    """Add the options of `simulate`."""
+    timer = click.option(
+        "--sleep-timer",
+        type=DURATION_NS,
+        metavar="DURATION",
+        help="Idle time after which nodes sleep, as with SuspendTime of Slurm. Default: plans "
+        "decide which nodes sleep.",
+    )
+    return _added(command, _SLEEP.format(""), timer)
+
+
+def _added(command: F, sleep: str, timer: Callable[[F], F]) -> F:
     for option in reversed(
         (
             click.option(
                 "--sleep",
                 type=Parsed("boot", parse_sleep),
                 metavar="BOOT:WATTS[:ASLEEP[:SUSPEND]]",
-                help="Let nodes sleep: time and power of a boot, power asleep (default 5 W) and "
-                "time to fall asleep (default 30s), such as 3m:150W. Each policy runs without "
-                "and with sleep (+sleep), and easy also with a plain idle timer (+timer). Default "
-                "policies: parm-wse,easy. Implies --cut-sizes. Default of --idle: base power and "
-                "DRAM cap. In a --machine file, [[boot]] tables describe the boots of classes.",
+                help=sleep,
             ),
-            click.option(
-                "--sleep-timer",
-                type=DURATION_NS,
-                default="10m",
-                show_default=True,
-                metavar="DURATION",
-                help="Idle time after which nodes sleep in the runs with a plain idle timer.",
-            ),
+            timer,
             click.option(
                 "--boots-max",
                 type=click.IntRange(1, 10_000),
@@ -100,39 +127,49 @@ def with_defaults(context: click.Context, options: dict[str, Any]) -> dict[str, 
             if context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE:
                 raise BadRequestError(f"--{name.replace('_', '-')} needs --sleep")
         return options
-    if options["budgets"]:
+    if options.get("budgets"):
         raise BadRequestError("--sleep is for one budget; give --budget")
-    if context.get_parameter_source("policies") is click.core.ParameterSource.DEFAULT:
-        options = options | {"policies": POLICIES_AWAKE}
     if options["idle"] is None and options["machine_file"] is None:
         options = options | {"idle": options["base"] + options["dram"]}
     return options | {"cut_sizes": True}
 
 
-def with_sleep(cases: Sequence[SimulationCase], options: dict[str, Any]) -> list[SimulationCase]:
-    """Return each case without and with sleep. Raises ValueError."""
+def with_policies(context: click.Context, options: dict[str, Any]) -> dict[str, Any]:
+    """Return the options of `compare` with the default policies of --sleep."""
+    chosen = context.get_parameter_source("policies") is not click.core.ParameterSource.DEFAULT
+    return options if chosen or options["sleep"] is None else options | {"policies": POLICIES_AWAKE}
+
+
+def asleep(case: SimulationCase, options: dict[str, Any], timer_ns: int = 0) -> SimulationCase:
+    """Return a case with the sleep of the options, if they have one. Raises ValueError.
+
+    With ``timer_ns``, nodes sleep after this idle time.
+    """
     text: SleepText | None = options["sleep"]
     if text is None:
-        return list(cases)
+        return case
     from wattfold.coordinator.policies.driver.sleep_plan import SleepRules
     from wattfold.simulator.runs.case import SleepCase
 
+    rules = SleepRules(
+        idle_uw=case.machine.idle_total_uw // case.machine.nodes,
+        asleep_uw=uw_from_w(text.asleep_w),
+        boot_uw=uw_from_w(text.boot_w),
+        boot_ns=text.boot_ns,
+        suspend_ns=text.suspend_ns,
+        boots_max=options["boots_max"],
+        timer_ns=timer_ns,
+    )
+    return replace(case, sleep=SleepCase(rules=rules, failing=options["boot_failures"]))
+
+
+def with_sleep(cases: Sequence[SimulationCase], options: dict[str, Any]) -> list[SimulationCase]:
+    """Return each case of `compare` without and with sleep. Raises ValueError."""
+    if options["sleep"] is None:
+        return list(cases)
     found = []
     for case in cases:
-        rules = SleepRules(
-            idle_uw=case.machine.idle_total_uw // case.machine.nodes,
-            asleep_uw=uw_from_w(text.asleep_w),
-            boot_uw=uw_from_w(text.boot_w),
-            boot_ns=text.boot_ns,
-            suspend_ns=text.suspend_ns,
-            boots_max=options["boots_max"],
-        )
-        kinds = [None, rules]
+        found += [case, asleep(case, options)]
         if case.policy.name == WITH_TIMER:
-            kinds.append(replace(rules, timer_ns=options["sleep_timer"]))
-        failing = options["boot_failures"]
-        found += [
-            replace(case, sleep=SleepCase(rules=kind, failing=failing) if kind else None)
-            for kind in kinds
-        ]
+            found.append(asleep(case, options, options["sleep_timer"]))
     return found

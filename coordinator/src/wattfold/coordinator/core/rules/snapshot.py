@@ -51,9 +51,9 @@ def job_views(state: State, jobs: Iterable[Job], now_ns: int) -> list[JobView]:
 
 def without_jobs(state: State, now_ns: int) -> Snapshot:
     """Return `snapshot` without jobs. Its cost does not depend on waiting jobs."""
-    views, reserved_uw = _nodes(state, now_ns)
+    views, reserved_uw, leaving_uw = _nodes(state, now_ns)
     away, away_uw = _away(state)
-    leaving_uw = away_held_uw = 0
+    away_held_uw = 0
     specs = {view.spec.node_id: view.spec for view in views}
     away_specs = {view.spec.node_id: view.spec for view in away}
     placed = state.placed()
@@ -82,10 +82,15 @@ def without_jobs(state: State, now_ns: int) -> Snapshot:
     )
 
 
-def _nodes(state: State, now_ns: int) -> tuple[list[NodeView], int]:
+def _nodes(state: State, now_ns: int) -> tuple[list[NodeView], int, int]:
+    """Return the nodes of a plan, the power reserved beside them, and its part for boots.
+
+    A boot needs its power for its time only. So this part counts as that of ending jobs does, and
+    delays no planned start after the boot.
+    """
     views: list[NodeView] = []
-    late: list[NodeView] = []
-    reserved_uw = outside_uw = 0
+    late: list[tuple[int, NodeView]] = []
+    reserved_uw = boots_uw = outside_uw = 0
     kept = decided_sleep.kept_awake(state, now_ns)
     for node in state.nodes.values():
         coming = decided_sleep.comes(state, node)
@@ -98,8 +103,11 @@ def _nodes(state: State, now_ns: int) -> tuple[list[NodeView], int]:
             if seen is not node.spec:
                 view = replace(view, spec=seen, fixed_uw=state.settings.sleep.asleep_uw)
             if coming:
-                reserved_uw += decided_sleep.coming_reserve_uw(state, node, view)
-            (late if coming else views).append(view)
+                boots_uw += decided_sleep.coming_reserve_uw(state, node, view)
+            if coming:
+                late.append((decided_sleep.up_from_ns(state, node, now_ns), view))
+            else:
+                views.append(view)
         elif node.node_id in state.ledger.accounts:
             reserved_uw += _charge_uw(state, node)
         elif node.awaits_room and node.spec is not None:
@@ -108,8 +116,10 @@ def _nodes(state: State, now_ns: int) -> tuple[list[NodeView], int]:
             reserved_uw += fixed
         else:
             outside_uw += counted_uw(node)
-    # Jobs get nodes in this order: nodes that are awake come first.
-    return views + late, reserved_uw + max(outside_uw - state.accepted_outside_uw, 0)
+    # Jobs get nodes in this order: nodes that are awake come first, then those that are up first.
+    late.sort(key=lambda one: one[0])
+    reserved_uw += boots_uw + max(outside_uw - state.accepted_outside_uw, 0)
+    return [*views, *(view for _, view in late)], reserved_uw, boots_uw
 
 
 def _away(state: State) -> tuple[list[NodeView], int]:
@@ -118,6 +128,8 @@ def _away(state: State) -> tuple[list[NodeView], int]:
     away_uw = 0
     for node in state.nodes.values():
         if node.state is not NodeState.SILENT or node.node_id not in state.ledger.accounts:
+            continue
+        if decided_sleep.comes(state, node):
             continue
         if (
             node.spec is not None

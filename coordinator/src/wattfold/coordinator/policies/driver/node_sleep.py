@@ -49,6 +49,7 @@ def with_sleep(plan: Plan, world: Snapshot, state: State, now_ns: int) -> Plan:
     promises = _promises(plan, state)
     plan = _without_late(plan, state, promises, now_ns)
     nodes = _nodes(plan, state, now_ns)
+    plan = _with_boots(plan, nodes, state)
     needed, need_ns = _needed(nodes, promises, world, state, now_ns)
     power, rest_ns = _power(plan, nodes, needed, world, state, now_ns)
     revisit_ns = min(filter(None, (plan.revisit_ns, need_ns, rest_ns)), default=0)
@@ -84,6 +85,22 @@ def _without_late(plan: Plan, state: State, promises: dict[JobId, Promise], now_
     return replace(plan, assignments=tuple(kept), waiting=(*plan.waiting, *late))
 
 
+def _with_boots(plan: Plan, nodes: _Nodes, state: State) -> Plan:
+    """Add the time of boots to the expected starts that no policy reserves.
+
+    Nodes without a job sleep, or may sleep by then. Nodes of reserved starts wake before the start.
+    """
+    boots = len(nodes.idle) + len(nodes.asleep) + nodes.coming
+    waiting = []
+    for one in plan.waiting:
+        job = state.jobs.get(one.job_id)
+        if boots and job is not None and one.start_ns and one.promise is None:
+            lead_ns = _lead_ns(state, min(_width(job, nodes), boots))
+            one = replace(one, start_ns=one.start_ns + lead_ns)
+        waiting.append(one)
+    return replace(plan, waiting=tuple(waiting))
+
+
 def _late(job: Job, given: Assignment, state: State, starts_ns: list[int], now_ns: int) -> str:
     """Return why a start on sleeping nodes would be too late, or an empty string."""
     if job.ranks or decided_sleep.waits_for_boot(state, job):
@@ -95,7 +112,8 @@ def _late(job: Job, given: Assignment, state: State, starts_ns: list[int], now_n
     ]
     if not asleep:
         return ""
-    up_ns = now_ns + _lead_ns(state, len(asleep))
+    falling = any(node.power is PowerState.FALLING for node in asleep)
+    up_ns = now_ns + _lead_ns(state, len(asleep)) + falling * state.settings.sleep.suspend_ns
     if job.promise is not None and now_ns < job.promise.start_ns < up_ns:
         return "the nodes of an earlier start sleep, and would be up after its planned start"
     takes_ns = round(given.expected_total_s * NS_PER_S)
@@ -128,11 +146,12 @@ def _nodes(plan: Plan, state: State, now_ns: int) -> _Nodes:
     others = [node for node in state.nodes.values() if node.node_id not in used]
     coming = [node for node in others if decided_sleep.comes(state, node)]
     asleep = tuple(node for node in coming if node.power is PowerState.ASLEEP)
+    falling = sum(node.power in decided_sleep.FALLING for node in coming)
     return _Nodes(
         idle=tuple(node for node in others if decided_sleep.without_job(state, node)),
         kept=decided_sleep.kept_awake(state, now_ns, needed=()),
         asleep=asleep,
-        coming=len(coming) - len(asleep),
+        coming=len(coming) - len(asleep) - falling,
     )
 
 
@@ -265,7 +284,7 @@ def _free_uw(plan: Plan, world: Snapshot, state: State) -> int:
     specs = {view.spec.node_id: view.spec for view in world.nodes}
     dram_cap_uw = state.settings.dram_cap_uw
     taken_uw = sum(assigned_on_uw(one, specs, dram_cap_uw) for one in plan.assignments)
-    return world.spendable_uw - taken_uw
+    return world.spendable_uw - taken_uw - decided_sleep.passing_uw(state)
 
 
 def _rules(nodes: Sequence[Node], state: State) -> SleepRules:

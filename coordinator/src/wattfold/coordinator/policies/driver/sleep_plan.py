@@ -39,7 +39,7 @@ class SleepRules:
     suspend_ns: int = 30_000_000_000
     boots_max: int = 16
     awake_min_ns: int = 300_000_000_000
-    spare_quantile: float = 0.5
+    spare_quantile: float = 0.75
     timer_ns: int = 0
     """Idle time after which a node sleeps; 0 = decided with the plan."""
 

@@ -355,6 +355,11 @@ class SiteState:
             for one in self._dark()
         )
 
+    @property
+    def asleep_count(self) -> int:
+        """Nodes that sleep. Jobs may wait for some of them."""
+        return sum(not _draws_boot(one.node) for one in self._dark())
+
     def drawn_uw(self) -> int:
         """Return the power of nodes beyond that of running jobs and the charge of idle nodes."""
         dark_uw = sum(
@@ -366,11 +371,11 @@ class SiteState:
         return dark_uw + sum(one.spares_uw for one in idle)
 
     def pass_time(self, span_ns: int) -> None:
-        """Count nodes that are awake, and jobs that wait for boots."""
-        asleep = sum(not _draws_boot(one.node) for one in self._dark())
-        self.counts.node_ns += len(self.nodes) * span_ns
-        self.counts.awake_ns += (len(self.nodes) - asleep) * span_ns
-        self.counts.waited_ns += len(self.waiting_for_boots()) * span_ns
+        """Count nodes that sleep and boot."""
+        boots_uw = [one.boots.boot_uw for one in self._dark() if _draws_boot(one.node)]
+        asleep = self.asleep_count
+        asleep_uw = asleep * self.asleep_uw
+        self.counts.pass_time(span_ns, len(self.nodes), asleep, asleep_uw, sum(boots_uw))
 
 
 def _draws_boot(node: Node) -> bool:

@@ -87,6 +87,11 @@ class SleepingNodes:
         """Nodes that are awake and have no job."""
         return sum(one.nodes for one in self.idle)
 
+    @property
+    def asleep_count(self) -> int:
+        """Nodes that sleep. Jobs may wait for some of them."""
+        return self.asleep + sum(waits.missing for waits in self.waiting.values())
+
     def _own_uw(self, waits: WaitingForBoots) -> int:
         """Return the charge of the nodes of a waiting job."""
         rules, base_uw = self.rules, self.base_uw
@@ -120,14 +125,17 @@ class SleepingNodes:
         return falling * idle_uw + boots_uw + self._excess_uw(running)
 
     def needed_uw(self, running: RunningJobs) -> int:
-        """Return what plans must leave: `fixed_uw`, and the next boot of each blocked job."""
+        """Return what plans must leave for the next boot of each blocked job.
+
+        Nodes that boot or fall asleep need more for a short time only, for which caps are lowered.
+        """
         rules, blocked_uw = self.rules, 0
         for job, waits in self.waiting.items():
             if waits.missing and not waits.booting:
                 planned_uw, own_uw = _planned_uw(running, job), self._own_uw(waits)
                 first_uw = own_uw + rules.boot_uw - rules.asleep_uw
                 blocked_uw += max(first_uw - max(planned_uw, own_uw), 0)
-        return self.fixed_uw(running) + blocked_uw
+        return blocked_uw
 
     def reserved_uw(self, running: RunningJobs) -> int:
         """Return the charge beside the plan, with the nodes that are awake and idle."""
@@ -150,11 +158,10 @@ class SleepingNodes:
         return total_uw
 
     def pass_time(self, span_ns: int) -> None:
-        """Count nodes that are awake, and jobs that wait for boots."""
-        missing = sum(waits.missing for waits in self.waiting.values())
-        self.counts.node_ns += self.nodes * span_ns
-        self.counts.awake_ns += (self.nodes - self.asleep - missing) * span_ns
-        self.counts.waited_ns += len(self.waiting) * span_ns
+        """Count nodes that sleep and boot."""
+        asleep, rules = self.asleep_count, self.rules
+        asleep_uw, boot_uw = asleep * rules.asleep_uw, self._booting * rules.boot_uw
+        self.counts.pass_time(span_ns, self.nodes, asleep, asleep_uw, boot_uw)
 
     def next_ns(self, now_ns: int) -> int:
         """Return the next time at which a node changes by itself."""
@@ -215,10 +222,12 @@ class SleepingNodes:
             self.size[job] = size
         if size > before:
             up = self._take_idle(size - before)
-            missing = size - before - up
-            if missing or job in self.waiting:
+            booting = self._take_spare_boots(job, size - before - up)
+            missing = size - before - up - booting
+            if booting or missing or job in self.waiting:
                 waits = self.waiting.setdefault(job, WaitingForBoots(up=before, missing=0))
                 waits.up += up
+                waits.booting += booting
                 waits.missing += missing
                 self.asleep -= missing
                 self._check()
@@ -231,7 +240,7 @@ class SleepingNodes:
             self._look(job, kept, now_ns, running)
 
     def _take_idle(self, wanted: int) -> int:
-        """Take nodes that are awake, the last idle ones first. Spare boots are not taken."""
+        """Take nodes that are awake, the last idle ones first."""
         taken = 0
         while self.idle and taken < wanted:
             one = self.idle.pop()
@@ -241,24 +250,31 @@ class SleepingNodes:
                 self.idle.append(one._replace(nodes=one.nodes - count))
         return taken
 
-    def _check(self) -> None:
-        # A job may be given more nodes than sleep now: those that fall asleep or boot for nobody.
-        while self.asleep < 0:
-            if self.falling:
-                until, count = self.falling.pop()
-                used = min(count, -self.asleep)
-                self.asleep += used
-                if count > used:
-                    self.falling.append((until, count - used))
-                continue
-            spare = next((one for one in self.boots if one[1] == SPARE), None)
-            if spare is None:
-                raise SimulationError(f"{-self.asleep} nodes are assigned that do not exist")
+    def _take_spare_boots(self, job: int, wanted: int) -> int:
+        """Let boots of spare nodes continue for a job, those that end first."""
+        taken = 0
+        for spare in sorted(one for one in self.boots if one[1] == SPARE):
+            until_ns, _, count, fails = spare
+            used = min(count, wanted - taken)
+            if not used:
+                break
+            taken += used
             self.boots.remove(spare)
-            used = min(spare[2], -self.asleep)
+            self.boots.append((until_ns, job, used, fails))
+            if count > used:
+                self.boots.append((until_ns, SPARE, count - used, fails))
+        return taken
+
+    def _check(self) -> None:
+        # A job may be given more nodes than sleep now: those that fall asleep.
+        while self.asleep < 0:
+            if not self.falling:
+                raise SimulationError(f"{-self.asleep} nodes are assigned that do not exist")
+            until, count = self.falling.pop()
+            used = min(count, -self.asleep)
             self.asleep += used
-            if spare[2] > used:
-                self.boots.append((spare[0], SPARE, spare[2] - used, spare[3]))
+            if count > used:
+                self.falling.append((until, count - used))
 
     def _give_back(self, job: int, count: int, now_ns: int) -> None:
         waits = self.waiting.get(job)
@@ -347,7 +363,8 @@ class SleepingNodes:
         """Begin boots for a job; return the power that stays free."""
         if waits.missing:
             planned_uw, own_uw = _planned_uw(running, job), self._own_uw(waits)
-            room_uw = max(free_uw + lowered_uw, 0) + max(planned_uw - own_uw, 0)
+            # Jobs that wait for boots do not use their power yet.
+            room_uw = max(free_uw + lowered_uw + self._unused_uw(running), 0)
             before_uw = max(own_uw - planned_uw, 0)
             count = wakes(self.rules, waits.missing, self._booting, room_uw, self.rules.asleep_uw)
             waits.missing -= count

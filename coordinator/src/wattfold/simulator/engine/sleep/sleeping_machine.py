@@ -7,7 +7,6 @@ the next boot lacks power, caps are scaled, as the core does.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from wattfold.simulator.engine.engine import PoolSimulation
@@ -24,7 +23,7 @@ class SleepingMachine(PoolSimulation):
 
     def record(self) -> RunRecord:
         """Return the record of the run so far, with its boots."""
-        return replace(super().record(), sleep=self._nodes.counts)
+        return super().record().with_sleep(self._nodes.counts)
 
     def _pass_time(self, now_ns: int) -> None:
         self._nodes.pass_time(now_ns - self._now_ns)
@@ -41,6 +40,7 @@ class SleepingMachine(PoolSimulation):
         self._beside_uw = nodes.reserve_uw() if fits else least_uw
         self._asleep_uw = nodes.drawn_uw()
         super()._settle(now_ns)
+        nodes.counts.awake.append(len(nodes.nodes) - nodes.asleep_count)
         self._beside_uw = least_uw
         self._own_ns = nodes.next_ns(now_ns)
 

@@ -8,7 +8,6 @@ the core raises caps only into free power.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from wattfold.coordinator.policies.port import Decision
@@ -38,7 +37,7 @@ class SleepingPool(PoolSimulation):
 
     def record(self) -> RunRecord:
         """Return the record of the run so far, with its boots."""
-        return replace(super().record(), sleep=self._sleep.counts)
+        return super().record().with_sleep(self._sleep.counts)
 
     def _renew(self) -> None:
         """Note the state of the nodes, which stays until the next instant."""
@@ -82,6 +81,7 @@ class SleepingPool(PoolSimulation):
         self._inform(now_ns)
         self._renew()
         super()._settle(now_ns)
+        sleep.counts.awake.append(sleep.nodes - sleep.asleep_count)
 
     def _spendable_uw(self) -> int:
         return max(super()._spendable_uw() - self._sleep.needed_uw(self._counted), 0)

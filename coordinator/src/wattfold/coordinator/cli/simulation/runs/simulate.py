@@ -28,6 +28,7 @@ from wattfold.coordinator.cli.simulation.runs.simulate_options import (
     seed_options,
 )
 from wattfold.coordinator.cli.simulation.runs.simulate_unused import refuse_unused
+from wattfold.coordinator.cli.simulation.sleep_options import sleep_options, with_defaults
 from wattfold.coordinator.cli.workloads.workload_options import (
     LOG_FILE,
     expected_failures,
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
 @policy_options
 @message_options
 @ramp_options
+@sleep_options
 @seed_options
 @click.option(
     "--out",
@@ -115,6 +117,7 @@ def simulate(session: Session, **options: Any) -> None:
     folder: Path | None = options["out"]
     if options["resume"] and folder is None:
         raise BadRequestError("--resume needs the folder of the stopped run; add --out DIR")
+    options = with_defaults(click.get_current_context(), options)
     refuse_unused(click.get_current_context(), options)
     if folder is not None and options["figures"]:
         require("matplotlib")

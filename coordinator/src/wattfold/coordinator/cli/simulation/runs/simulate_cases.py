@@ -21,6 +21,7 @@ from wattfold.coordinator.cli.simulation.runs.simulate_messages import (
     message_level,
     restarts_of,
 )
+from wattfold.coordinator.cli.simulation.sleep_options import asleep
 from wattfold.coordinator.cli.simulation.training_options import (
     prices_of,
 )
@@ -101,6 +102,7 @@ def cases_of(options: dict[str, Any], folder: Path | None) -> list[SimulationCas
                 prices=prices_of(options),
                 limits=limits,
             )
+            case = asleep(case, options, options["sleep_timer"] or 0)
             cases.append(_in_folder(case, folder))
     return cases
 

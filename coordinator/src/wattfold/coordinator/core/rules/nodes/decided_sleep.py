@@ -27,17 +27,25 @@ from wattfold.coordinator.core.rules.nodes import leave, sleep
 from wattfold.coordinator.core.state.state import State
 
 DAY_NS = 86_400_000_000_000
+FALLING = frozenset({PowerState.TIRED, PowerState.FALLING})
+_PASSING = frozenset({*FALLING, PowerState.BOOTING})
 _STARTABLE = frozenset({PowerState.ASLEEP, PowerState.CALLED, PowerState.BOOTING})
 
 
 def comes(state: State, node: Node) -> bool:
-    """Whether plans may use a node that is not up yet: it sleeps, boots or waits for admission."""
+    """Whether plans may use a node that is not up yet.
+
+    It sleeps, boots, waits for admission or falls asleep. After a start on a node that falls
+    asleep, it boots as soon as it sleeps. Without these nodes, planned starts would be later.
+    """
     if not state.settings.sleep.decides or node.spec is None or node.duty is not Duty.SERVING:
         return False
     if node.fault or node.boot_failed or node.power_order is PowerOrder.SLEEP:
         return False
     if node.dark:
         return node.power in _STARTABLE
+    if node.power in FALLING:
+        return state.emergency is None or node.node_id not in state.emergency.slept
     booted = node.power is PowerState.AWAKE and node.awake_since_ns > 0
     return booted and node.awaits_room
 
@@ -86,9 +94,11 @@ def awake_from_ns(state: State, job: Job, now_ns: int) -> int:
 
 def up_from_ns(state: State, node: Node, now_ns: int) -> int:
     """Return when a node is up, if its boot begins now or has begun; learnt from earlier boots."""
+    boot_ns = node.boot_took_ns or expected_boot_ns(state)
+    if node.power is PowerState.FALLING:
+        return max(node.power_since_ns + state.settings.sleep.suspend_ns, now_ns) + boot_ns
     if not node.dark:
         return now_ns
-    boot_ns = node.boot_took_ns or expected_boot_ns(state)
     if node.power is PowerState.BOOTING:
         return max(node.power_since_ns + boot_ns, now_ns)
     return now_ns + boot_ns
@@ -176,9 +186,26 @@ def held_cores(state: State, node: Node) -> CpuSet:
 
 
 def coming_reserve_uw(state: State, node: Node, view: NodeView) -> int:
-    """Return what a node that is not up yet needs beyond its shown charge and that of its jobs."""
+    """Return what a node that is not up yet needs beyond its shown charge and that of its jobs.
+
+    Nodes that boot or fall asleep need more for a short time only. Caps are lowered for it. If it
+    counted, planned starts would be later, and other jobs would start before them.
+    """
+    return 0 if node.power in _PASSING else _reserve_uw(state, node, view.spec, view.fixed_uw)
+
+
+def passing_uw(state: State) -> int:
+    """Return the power that nodes need only while they boot or fall asleep, in microwatts."""
+    asleep_uw, found_uw = state.settings.sleep.asleep_uw, 0
+    for node in state.index.switching.values():
+        if node.power in _PASSING and node.spec is not None and comes(state, node):
+            found_uw += _reserve_uw(state, node, shown(state, node, node.spec, ()), asleep_uw)
+    return found_uw
+
+
+def _reserve_uw(state: State, node: Node, seen: NodeSpec, fixed_uw: int) -> int:
     assert node.spec is not None
-    dram_cap_uw, seen = state.settings.dram_cap_uw, view.spec
+    dram_cap_uw = state.settings.dram_cap_uw
     idle_uw = node_fixed_uw(node, node.spec, dram_cap_uw)
     own_uw = sleep.reserve_uw(state, node) if node.dark else idle_uw
     planned_uw = sum(
@@ -186,7 +213,7 @@ def coming_reserve_uw(state: State, node: Node, view: NodeView) -> int:
         for job in state.on_node(node.node_id)
         if job.target is not None and waits_for_boot(state, job)
     )
-    return max(own_uw - view.fixed_uw - planned_uw, 0)
+    return max(own_uw - fixed_uw - planned_uw, 0)
 
 
 def _part_uw(given: Assignment, node_id: NodeId, seen: NodeSpec, dram_cap_uw: int) -> int:
