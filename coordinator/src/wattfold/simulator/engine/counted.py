@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import cast
+from typing import Any
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from wattfold.coordinator.models.resize_cost import Resize, charge_s
 from wattfold.coordinator.models.torus import bisection_links
 from wattfold.coordinator.policies.placement.selector import NodeSelector, Strategy, joined
 from wattfold.coordinator.policies.placement.strategies import node_selector
-from wattfold.coordinator.policies.port import Change, Decision, Site
+from wattfold.coordinator.policies.port import Decision, Site
 from wattfold.simulator.engine.budget import BudgetSchedule
 from wattfold.simulator.engine.errors import SimulationError
 from wattfold.simulator.engine.machines.holdings import Nodes
@@ -90,8 +90,9 @@ class CountedHoldings:
         """Apply starts and changes of counted nodes, and preemptions."""
         running = self.running
         resized: list[tuple[int, int, int]] = []
-        for change in cast("Sequence[Change]", decision.changes):
-            job, size, cap_uw, dram_uw, *_ = change
+        changes: Sequence[Any] = decision.changes
+        for change in changes:
+            job, size, cap_uw, dram_uw = change[:4]
             if job not in running.jobs:
                 running.start(job, size, cap_uw, now_ns, dram_uw)
                 self._unplaced[job] = None
