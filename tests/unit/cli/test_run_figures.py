@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from wattfold.coordinator.figures import power_timeline
 from wattfold.coordinator.figures.comparison_table import comparison_table
 from wattfold.coordinator.figures.job_colors import job_looks
 from wattfold.coordinator.figures.power_timeline import draw_power_timeline, save_power_timeline
@@ -139,3 +140,10 @@ def test_a_peak_above_the_budget_is_red() -> None:
     console = Console(file=stream, width=80, force_terminal=True, color_system="standard")
     console.print(comparison_table([result("fifo", 1, 201)]))
     assert "\x1b[1;31m201.0" in stream.getvalue()
+
+
+def test_long_names_of_nodes_keep_their_ends_which_differ() -> None:
+    assert power_timeline._shortened("n0", rows=2) == "n0"
+    names = [power_timeline._shortened(f"compute-{number}", rows=2) for number in range(3)]
+    assert len(set(names)) == 3
+    assert all(len(name) <= 5 for name in names)

@@ -30,7 +30,7 @@ _GANTT_INCHES_LEAST = 1.6
 _GANTT_INCHES_MOST = 9.0
 _MARGIN_INCHES = 1.75
 _ROWS_WITH_NUMBERS = 48
-_LABEL_CHARACTER_INCHES = 0.085
+_LABEL_CHARACTER_INCHES = 0.125
 _INK = "#222222"
 _BUDGET = "#B00020"
 _COMMITTED = "#0072B2"
@@ -267,9 +267,9 @@ def _label_rows(axes: Axes, rows: Sequence[Row]) -> None:
 
 
 def _shortened(node: str, rows: int) -> str:
-    """Shorten a name so that it does not overlap with the name of the next node."""
+    """Shorten a name so that it does not overlap with the next one. The ends of names differ."""
     most = max(3, int(rows * _ROW_INCHES / _LABEL_CHARACTER_INCHES))
-    return node if len(node) <= most else node[: most - 1] + "…"
+    return node if len(node) <= most else "…" + node[1 - most :]
 
 
 def _rows(runs: Sequence[PolicyRun]) -> list[Row]:
