@@ -1,1 +1,1 @@
-"""The resource manager of the site: what it reports, and what it is told."""
+"""The resource manager of the site: its reports, and the orders to it."""

@@ -1,7 +1,8 @@
 """Admission of jobs by watts: the licences that the resource manager may give away together.
 
-A job takes licences for the least power at which it is worth running, not for its cap. The licence
-keeps jobs waiting that could only run at the floor. It is never the safety: caps under leases are.
+A job takes licences for the minimum power at which it is worth running, not for its cap. The
+licence keeps jobs waiting that could only run at the floor. Caps under leases keep the budget, with
+or without the licence.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ COMMENTS_MAX = 500
 
 
 class Commenter:
-    """Tells the resource manager the caps of its running jobs, every ``every_s`` seconds.
+    """Sends the caps of running jobs to the resource manager, every ``every_s`` seconds.
 
     A comment is sent again only when it has changed.
     """

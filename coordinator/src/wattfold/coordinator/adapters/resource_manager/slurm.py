@@ -102,13 +102,13 @@ class Slurm:
         ]
         if lines:
             # scontrol reports a job that has ended on its output, and continues.
-            await self._run("scontrol", "-Q", told="\n".join([*lines, "quit", ""]), may_fail=True)
+            await self._run("scontrol", "-Q", stdin="\n".join([*lines, "quit", ""]), may_fail=True)
 
     async def offer(self, watts: int) -> None:
         """Let the reservation hold all licences but ``watts``; make it if there is none.
 
-        A reservation of licences alone changes without a new configuration of Slurm. Slurm bears
-        that jobs use more than is left: it starts no other job then.
+        A reservation of licences alone changes without a new configuration of Slurm. If jobs
+        use more than is left, Slurm lets them run, but starts no other job.
         """
         total, name = self._settings.licence_total, self._settings.reservation
         held = f"Licenses=watts:{max(total - max(watts, 0), 0)}"
@@ -120,7 +120,7 @@ class Slurm:
             words = ("StartTime=now", "Duration=infinite", "Users=root", "Flags=LICENSE_ONLY")
             await self._run("scontrol", "create", f"ReservationName={name}", *words, held)
 
-    async def _run(self, name: str, *words: str, told: str = "", may_fail: bool = False) -> str:
+    async def _run(self, name: str, *words: str, stdin: str = "", may_fail: bool = False) -> str:
         """Run a command of Slurm and return its output."""
         settings = self._settings
         program = str(Path(settings.commands) / name) if settings.commands else name
@@ -133,7 +133,7 @@ class Slurm:
             process = await asyncio.create_subprocess_exec(
                 program,
                 *words,
-                stdin=asyncio.subprocess.PIPE if told else asyncio.subprocess.DEVNULL,
+                stdin=asyncio.subprocess.PIPE if stdin else asyncio.subprocess.DEVNULL,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.PIPE,
                 env=environment,
@@ -143,7 +143,7 @@ class Slurm:
             raise ManagerError(f"{program} cannot be started: {error.strerror}") from error
         try:
             async with asyncio.timeout(settings.timeout_s):
-                out, errors = await process.communicate(told.encode() or None)
+                out, errors = await process.communicate(stdin.encode() or None)
         except TimeoutError:
             raise ManagerError(f"{name} did not answer within {settings.timeout_s:g} s") from None
         finally:

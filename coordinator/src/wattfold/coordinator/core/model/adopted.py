@@ -14,7 +14,7 @@ class AdoptedJob:
     """A job of another owner, such as Slurm, with the cores that it holds on a node.
 
     ``allocated`` are the cores that its owner gave it there; empty = not reported, from an earlier
-    version. ``mode`` is what a change of its mask changes.
+    version. ``mode`` is the effect of a change of its mask.
     """
 
     job_id: JobId

@@ -242,7 +242,7 @@ class Policy(Protocol):
 
     @property
     def recaps(self) -> bool:
-        """Whether it chooses the caps of running jobs anew in each round, within the budget."""
+        """Whether it chooses the caps of running jobs again in each round, within the budget."""
         return False
 
     def propose(self, snapshot: Snapshot, now_ns: int, deadline_s: float) -> Plan:

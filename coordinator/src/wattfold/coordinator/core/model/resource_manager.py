@@ -109,7 +109,7 @@ class ManagerConfigured:
 
 @dataclass(slots=True, kw_only=True)
 class ResourceManagerState:
-    """What the core knows about the resource manager. ``name`` empty = there is none."""
+    """State of the resource manager as the core knows it. ``name`` empty = there is none."""
 
     name: str = ""
     reachable: bool = False
@@ -123,7 +123,7 @@ class ResourceManagerState:
 
 @dataclass(slots=True, kw_only=True)
 class Allocation:
-    """What the resource manager gave a job, and the cores on each node that the core counts.
+    """Resources that the resource manager gave a job, with its counted cores on each node.
 
     The core numbers of a job that is not adopted are unknown. The core then counts free cores.
     """

@@ -1,7 +1,7 @@
 """Cores of the jobs of a resource manager: what it gave them, and what the core counts.
 
 An agent that has adopted a job reports the cores of the kernel, and can change them within the
-allocation. Of other jobs the manager reports only how many cores they have, so the core counts as
+allocation. For other jobs, the manager reports only the number of cores, so the core counts as
 many free cores of the node. Counted cores carry the cap of a job; they are no promise to it.
 """
 

@@ -2,8 +2,8 @@
 
 The manager starts, suspends and ends these jobs, so the core sends no such command for them. Their
 nodes get caps by the plans, as for other jobs. An agent that has adopted a job can change its cores
-within the allocation; the core then counts the cores of the kernel. Of other jobs the manager
-reports only how many cores they have, so the core counts as many free cores of the node.
+within the allocation; the core then counts the cores of the kernel. For other jobs, the
+manager reports only the number of cores, so the core counts as many free cores of the node.
 
 The manager alone decides whether a job runs. If it no longer knows a job whose steps still run, the
 cores of these steps stay reserved until their agent reports the end.
