@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import signal
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
@@ -33,8 +32,9 @@ from wattfold.coordinator.demo.beside_slurm.cluster import (
     slurm_cluster,
 )
 from wattfold.coordinator.demo.mix import Arrival
-from wattfold.coordinator.demo.observer import FOREIGN_SHARE_MAX, disturbance, observer_of
+from wattfold.coordinator.demo.observer import observer_of
 from wattfold.coordinator.demo.site import DemoSite, NodePlan, SiteError, SitePlan
+from wattfold.coordinator.demo.two_runs import interruptible, output_options, warn_if_disturbed
 from wattfold.coordinator.figures.run_record import PolicyResult, PolicyRun
 from wattfold.v1 import coordinator_pb2 as pb
 
@@ -52,7 +52,6 @@ JOBS: Sequence[tuple[str, float, int, float]] = (
 """Name, seconds of CPU time, cores and arrival of each job. At times few nodes are busy."""
 KNOWN_S = 30.0
 RESULTS, TABLE, PICTURE = "slurm.json", "slurm.md", "slurm.png"
-_INTERRUPTED = 130
 _SETTINGS = """solver_deadline_s = 20.0
 lease_s = 6.0
 telemetry_interval_s = 0.25
@@ -239,33 +238,18 @@ def kept(results: Sequence[PolicyResult]) -> bool:
     hidden=True,
     help="Shared library of the OpenMP shim, with Slurm's plugin next to it.",
 )
-@click.option(
-    "--out",
-    type=click.Path(path_type=Path),
-    default=Path("demo-out"),
-    show_default=True,
-    metavar="DIR",
-    help="Folder for results, table and picture.",
-)
-@click.option(
-    "--scale",
-    type=click.FloatRange(0.05, 20),
-    default=1.0,
-    show_default=True,
-    help="Amount of work of each job.",
-)
+@output_options
 def main(shim: Path, out: Path, scale: float) -> None:
     """Run the same jobs of a real Slurm with one cap for all nodes, and with Wattfold.
 
     Needs root, Slurm, MUNGE and control groups of version 1; nothing in /etc is changed. Writes
     slurm.json, slurm.md and slurm.png.
     """
-    interruption = runner.Interruption()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: interruption.ask())
     console = Console(highlight=False)
     folder = out.resolve() / "slurm"
-    try:
+    with interruptible(
+        console, ClusterError, SiteError, CliError, layouts.LayoutError, runner.RunError, OSError
+    ) as interruption:
         if why := missing():
             raise ClusterError(why)
         if not shim.with_name("spank_wattfold.so").exists():
@@ -279,23 +263,8 @@ def main(shim: Path, out: Path, scale: float) -> None:
             console.print(f"[bold]{step}. {name}[/]: {len(JOBS)} jobs, budget {budget_w:.0f} W")
             one = run(name, jobs(scale), folder, shim.resolve(), interruption, console)
             found.append(one)
-    except KeyboardInterrupt:
-        console.print("\nInterrupted: everything was stopped.")
-        sys.exit(_INTERRUPTED)
-    except (
-        ClusterError,
-        SiteError,
-        CliError,
-        layouts.LayoutError,
-        runner.RunError,
-        OSError,
-    ) as error:
-        console.print(f"[red]demo: {error}[/]", soft_wrap=True)
-        sys.exit(1)
     console.print(f"\n{write(found, out.resolve())}\nPicture: {out.resolve() / PICTURE}")
-    share = max(one.result.observed.foreign_share for one in found)
-    if share > FOREIGN_SHARE_MAX:
-        console.print(f"[yellow]{disturbance(share)}[/]")
+    warn_if_disturbed(console, [one.result for one in found])
     if not kept([one.result for one in found]):
         console.print("[red]The budget was exceeded: see the table.[/]")
         sys.exit(1)

@@ -11,7 +11,6 @@ import json
 import os
 import pwd
 import shutil
-import signal
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -25,8 +24,9 @@ from wattfold.coordinator.cli.shared.errors import CliError
 from wattfold.coordinator.demo import layout as layouts
 from wattfold.coordinator.demo import progress, records, runner
 from wattfold.coordinator.demo.mix import Arrival
-from wattfold.coordinator.demo.observer import FOREIGN_SHARE_MAX, ForeignTime, disturbance
+from wattfold.coordinator.demo.observer import ForeignTime
 from wattfold.coordinator.demo.site import DemoSite, SiteError, SitePlan
+from wattfold.coordinator.demo.two_runs import interruptible, output_options, warn_if_disturbed
 from wattfold.coordinator.figures.run_record import (
     LimitCurves,
     LimitPoint,
@@ -43,7 +43,6 @@ ARRIVALS_S = (0.0, 1.0, 25.0, 26.0, 50.0, 51.0, 100.0, 101.0)
 """Arrivals of the jobs: pairs that take longer one after another than at once, and a pause."""
 CPU_S = 4.0
 RESULTS, TABLE, PICTURE = "sleep.json", "sleep.md", "sleep.png"
-_INTERRUPTED = 130
 _SETTINGS = "solver_deadline_s = 20.0\nlease_s = 6.0\ntelemetry_interval_s = 0.25\n"
 _PROGRAM = """#!/bin/sh
 # usage: switch FOLDER off|on|status SECONDS NODE
@@ -259,32 +258,17 @@ def kept(runs: Sequence[SleepRun]) -> bool:
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
-@click.option(
-    "--out",
-    type=click.Path(path_type=Path),
-    default=Path("demo-out"),
-    show_default=True,
-    metavar="DIR",
-    help="Folder for results, table, picture and the outputs of the jobs.",
-)
-@click.option(
-    "--scale",
-    type=click.FloatRange(0.05, 20),
-    default=1.0,
-    show_default=True,
-    help="Amount of work of each job.",
-)
+@output_options
 def main(out: Path, scale: float) -> None:
     """Run the same jobs with all nodes awake and with nodes that sleep, under one budget.
 
     Writes sleep.json, sleep.md and sleep.png.
     """
-    interruption = runner.Interruption()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: interruption.ask())
     console = Console(highlight=False)
     folder = out.resolve() / "sleep"
-    try:
+    with interruptible(
+        console, SiteError, CliError, layouts.LayoutError, runner.RunError, OSError
+    ) as interruption:
         shutil.rmtree(folder, ignore_errors=True)
         outputs = folder / "work"
         outputs.mkdir(parents=True)
@@ -294,16 +278,8 @@ def main(out: Path, scale: float) -> None:
             interruption.check()
             console.print(f"[bold]{step}. {name}[/]: {len(mix)} jobs, budget {BUDGET_W:.0f} W")
             found.append(run(name, mix, folder, interruption, console))
-    except KeyboardInterrupt:
-        console.print("\nInterrupted: everything was stopped.")
-        sys.exit(_INTERRUPTED)
-    except (SiteError, CliError, layouts.LayoutError, runner.RunError, OSError) as error:
-        console.print(f"[red]demo: {error}[/]", soft_wrap=True)
-        sys.exit(1)
     console.print(f"\n{write(found, out.resolve())}\nPicture: {out.resolve() / PICTURE}")
-    share = max(one.result.observed.foreign_share for one in found)
-    if share > FOREIGN_SHARE_MAX:
-        console.print(f"[yellow]{disturbance(share)}[/]")
+    warn_if_disturbed(console, [one.result for one in found])
     if not kept(found):
         console.print("[red]Committed power exceeded the budget: see the table.[/]")
         sys.exit(1)
