@@ -47,6 +47,10 @@ def translated(line: str) -> Translated:
         ("-J n -p q -o o%j -e e -C a&b -D /x", "--cores 1 --name n --queue q --output o%j "
          "--error e --features a,b --cwd /x"),
         ("-A lab", "--cores 1 --account lab"),
+        ("--mail-type=END,Fail --mail-user=a@b", "--cores 1 --mail end,fail --mail-to a@b"),
+        ("--mail-type=ALL", "--cores 1 --mail begin,end,fail,requeue"),
+        ("--mail-type=NONE", "--cores 1"),
+        ("--mail-type=END,TIME_LIMIT", "--cores 1 --mail end"),
         ("-A other --account=lab", "--cores 1 --account lab"),
         ("--exclusive --requeue -H --export=NONE",
          "--cores 1 --export none --exclusive --requeue --hold"),

@@ -97,7 +97,7 @@ def test_everything_unread_is_named_in_one_warning(
     wattfold: Command, fake: FakeCoordinator
 ) -> None:
     script(
-        "#SBATCH --mail-type=END --mail-user a@b -M other -n 1",
+        "#SBATCH --mail-type=STAGE_OUT --mail-user a@b -M other -n 1",
         "#SBATCH --qos high --gres=gpu:a100:2",
         "#PBS -l 'nodes=2",
         "hostname",
@@ -105,10 +105,10 @@ def test_everything_unread_is_named_in_one_warning(
     )
     result = wattfold("submit", "job.sh")
     assert result.stderr.splitlines() == [
-        "wattfold: job.sh: not supported: --mail-type=END (line 2); --mail-user=a@b (line 2); "
-        "--M=other (line 2); --qos=high (line 3); not supported: the GPU type a100 (line 3); "
-        "use --features; directives of other schedulers are not read: #PBS (line 4); #SBATCH "
-        "after the first command has no effect (line 6)"
+        "wattfold: job.sh: not supported: --M=other (line 2); --qos=high (line 3); "
+        "--mail-type=STAGE_OUT (line 2); --mail-user=a@b (line 2); not supported: the GPU type "
+        "a100 (line 3); use --features; directives of other schedulers are not read: #PBS (line "
+        "4); #SBATCH after the first command has no effect (line 6)"
     ]
     assert fake.submissions[-1].spec.gpus == 2
 

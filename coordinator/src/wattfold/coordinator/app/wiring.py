@@ -40,6 +40,7 @@ from wattfold.coordinator.adapters.learning.observations import NodeSample, Obse
 from wattfold.coordinator.adapters.learning.profiles import Lesson, ProgressLearner, fit_lesson
 from wattfold.coordinator.adapters.learning.residual import AlarmLog
 from wattfold.coordinator.adapters.learning.wishes import WishReporter
+from wattfold.coordinator.adapters.mail.mailer import Mailer
 from wattfold.coordinator.adapters.metrics.opening import open_metrics
 from wattfold.coordinator.adapters.node_power.programs import PowerPrograms
 from wattfold.coordinator.adapters.placing import placing
@@ -136,6 +137,11 @@ async def wire(
         agents.signal,
     )
     api.switches_power = config.power.configured
+    api.sends_mail = bool(config.mail.program)
+    if config.mail.program:
+        mailer = Mailer(config.mail, service.clock, lambda: service.core.state)
+        stack.push_async_callback(mailer.close)
+        service.followers.append(mailer.note)
     _record_changes(service, seen, record, stack)
     open_metrics(config.metrics_listen, journal, planner, pictures, seen, stack)
     await open_server(config, listen_address(config), access, api, service, stack)

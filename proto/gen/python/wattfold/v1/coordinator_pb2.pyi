@@ -39,6 +39,14 @@ class CoreSharing(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     CORE_SHARING_BORROW: _ClassVar[CoreSharing]
     CORE_SHARING_BOTH: _ClassVar[CoreSharing]
 
+class MailEvent(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    MAIL_EVENT_UNSPECIFIED: _ClassVar[MailEvent]
+    MAIL_EVENT_BEGIN: _ClassVar[MailEvent]
+    MAIL_EVENT_END: _ClassVar[MailEvent]
+    MAIL_EVENT_FAIL: _ClassVar[MailEvent]
+    MAIL_EVENT_REQUEUE: _ClassVar[MailEvent]
+
 class DependencyState(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     DEPENDENCY_STATE_UNSPECIFIED: _ClassVar[DependencyState]
@@ -122,6 +130,11 @@ CORE_SHARING_NO: CoreSharing
 CORE_SHARING_LEND: CoreSharing
 CORE_SHARING_BORROW: CoreSharing
 CORE_SHARING_BOTH: CoreSharing
+MAIL_EVENT_UNSPECIFIED: MailEvent
+MAIL_EVENT_BEGIN: MailEvent
+MAIL_EVENT_END: MailEvent
+MAIL_EVENT_FAIL: MailEvent
+MAIL_EVENT_REQUEUE: MailEvent
 DEPENDENCY_STATE_UNSPECIFIED: DependencyState
 DEPENDENCY_STATE_OPEN: DependencyState
 DEPENDENCY_STATE_MET: DependencyState
@@ -169,7 +182,7 @@ FORGET_WORD_NO_POWER: ForgetWord
 FORGET_WORD_OUTSIDE_BUDGET: ForgetWord
 
 class JobSpec(_message.Message):
-    __slots__ = ("name", "app", "argv", "env", "cwd", "stdout_path", "stderr_path", "kind", "unit", "size_min", "size_max", "time_ns", "priority", "mode", "exclusive", "cap_uw", "tasks_per_node", "own_launcher", "mode_source", "limit_ns", "memory_bytes", "gpus", "features", "among", "queue", "account", "due_at_s", "weight", "umask", "resource_limits", "requeue_max", "requeue_on_failure", "restartable", "snapshot_dir", "snapshot_signal", "snapshot_grace_ns", "dram_cap_uw", "gpu_cap_uw", "reservation", "preemptable", "sharing", "unit_cores", "spread", "predicted_uw", "epochs")
+    __slots__ = ("name", "app", "argv", "env", "cwd", "stdout_path", "stderr_path", "kind", "unit", "size_min", "size_max", "time_ns", "priority", "mode", "exclusive", "cap_uw", "tasks_per_node", "own_launcher", "mode_source", "limit_ns", "memory_bytes", "gpus", "features", "among", "queue", "account", "due_at_s", "weight", "umask", "resource_limits", "requeue_max", "requeue_on_failure", "restartable", "snapshot_dir", "snapshot_signal", "snapshot_grace_ns", "dram_cap_uw", "gpu_cap_uw", "reservation", "preemptable", "sharing", "unit_cores", "spread", "predicted_uw", "mail", "mail_to", "epochs")
     class EnvEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -221,6 +234,8 @@ class JobSpec(_message.Message):
     UNIT_CORES_FIELD_NUMBER: _ClassVar[int]
     SPREAD_FIELD_NUMBER: _ClassVar[int]
     PREDICTED_UW_FIELD_NUMBER: _ClassVar[int]
+    MAIL_FIELD_NUMBER: _ClassVar[int]
+    MAIL_TO_FIELD_NUMBER: _ClassVar[int]
     EPOCHS_FIELD_NUMBER: _ClassVar[int]
     name: str
     app: str
@@ -266,8 +281,10 @@ class JobSpec(_message.Message):
     unit_cores: int
     spread: UnitSpread
     predicted_uw: int
+    mail: _containers.RepeatedScalarFieldContainer[MailEvent]
+    mail_to: str
     epochs: int
-    def __init__(self, name: _Optional[str] = ..., app: _Optional[str] = ..., argv: _Optional[_Iterable[str]] = ..., env: _Optional[_Mapping[str, str]] = ..., cwd: _Optional[str] = ..., stdout_path: _Optional[str] = ..., stderr_path: _Optional[str] = ..., kind: _Optional[_Union[JobKind, str]] = ..., unit: _Optional[_Union[SizeUnit, str]] = ..., size_min: _Optional[int] = ..., size_max: _Optional[int] = ..., time_ns: _Optional[int] = ..., priority: _Optional[float] = ..., mode: _Optional[_Union[_common_pb2.ResizeMode, str]] = ..., exclusive: bool = ..., cap_uw: _Optional[int] = ..., tasks_per_node: _Optional[int] = ..., own_launcher: bool = ..., mode_source: _Optional[str] = ..., limit_ns: _Optional[int] = ..., memory_bytes: _Optional[int] = ..., gpus: _Optional[int] = ..., features: _Optional[_Iterable[str]] = ..., among: _Optional[_Iterable[str]] = ..., queue: _Optional[str] = ..., account: _Optional[str] = ..., due_at_s: _Optional[float] = ..., weight: _Optional[float] = ..., umask: _Optional[int] = ..., resource_limits: _Optional[_Iterable[_Union[_common_pb2.ResourceLimit, _Mapping]]] = ..., requeue_max: _Optional[int] = ..., requeue_on_failure: bool = ..., restartable: bool = ..., snapshot_dir: _Optional[str] = ..., snapshot_signal: _Optional[int] = ..., snapshot_grace_ns: _Optional[int] = ..., dram_cap_uw: _Optional[int] = ..., gpu_cap_uw: _Optional[int] = ..., reservation: _Optional[str] = ..., preemptable: bool = ..., sharing: _Optional[_Union[CoreSharing, str]] = ..., unit_cores: _Optional[int] = ..., spread: _Optional[_Union[UnitSpread, str]] = ..., predicted_uw: _Optional[int] = ..., epochs: _Optional[int] = ...) -> None: ...
+    def __init__(self, name: _Optional[str] = ..., app: _Optional[str] = ..., argv: _Optional[_Iterable[str]] = ..., env: _Optional[_Mapping[str, str]] = ..., cwd: _Optional[str] = ..., stdout_path: _Optional[str] = ..., stderr_path: _Optional[str] = ..., kind: _Optional[_Union[JobKind, str]] = ..., unit: _Optional[_Union[SizeUnit, str]] = ..., size_min: _Optional[int] = ..., size_max: _Optional[int] = ..., time_ns: _Optional[int] = ..., priority: _Optional[float] = ..., mode: _Optional[_Union[_common_pb2.ResizeMode, str]] = ..., exclusive: bool = ..., cap_uw: _Optional[int] = ..., tasks_per_node: _Optional[int] = ..., own_launcher: bool = ..., mode_source: _Optional[str] = ..., limit_ns: _Optional[int] = ..., memory_bytes: _Optional[int] = ..., gpus: _Optional[int] = ..., features: _Optional[_Iterable[str]] = ..., among: _Optional[_Iterable[str]] = ..., queue: _Optional[str] = ..., account: _Optional[str] = ..., due_at_s: _Optional[float] = ..., weight: _Optional[float] = ..., umask: _Optional[int] = ..., resource_limits: _Optional[_Iterable[_Union[_common_pb2.ResourceLimit, _Mapping]]] = ..., requeue_max: _Optional[int] = ..., requeue_on_failure: bool = ..., restartable: bool = ..., snapshot_dir: _Optional[str] = ..., snapshot_signal: _Optional[int] = ..., snapshot_grace_ns: _Optional[int] = ..., dram_cap_uw: _Optional[int] = ..., gpu_cap_uw: _Optional[int] = ..., reservation: _Optional[str] = ..., preemptable: bool = ..., sharing: _Optional[_Union[CoreSharing, str]] = ..., unit_cores: _Optional[int] = ..., spread: _Optional[_Union[UnitSpread, str]] = ..., predicted_uw: _Optional[int] = ..., mail: _Optional[_Iterable[_Union[MailEvent, str]]] = ..., mail_to: _Optional[str] = ..., epochs: _Optional[int] = ...) -> None: ...
 
 class SubmitRequest(_message.Message):
     __slots__ = ("spec", "idempotency_key", "held", "after", "begin_at_s", "array")
@@ -296,10 +313,12 @@ class JobDependency(_message.Message):
     def __init__(self, job_id: _Optional[str] = ..., success: bool = ..., state: _Optional[_Union[DependencyState, str]] = ...) -> None: ...
 
 class SubmitResponse(_message.Message):
-    __slots__ = ("job_id",)
+    __slots__ = ("job_id", "warning")
     JOB_ID_FIELD_NUMBER: _ClassVar[int]
+    WARNING_FIELD_NUMBER: _ClassVar[int]
     job_id: str
-    def __init__(self, job_id: _Optional[str] = ...) -> None: ...
+    warning: str
+    def __init__(self, job_id: _Optional[str] = ..., warning: _Optional[str] = ...) -> None: ...
 
 class SubmitManyRequest(_message.Message):
     __slots__ = ("jobs", "env")
@@ -317,12 +336,14 @@ class SubmitManyRequest(_message.Message):
     def __init__(self, jobs: _Optional[_Iterable[_Union[SubmitRequest, _Mapping]]] = ..., env: _Optional[_Mapping[str, str]] = ...) -> None: ...
 
 class SubmitResult(_message.Message):
-    __slots__ = ("job_id", "error")
+    __slots__ = ("job_id", "error", "warning")
     JOB_ID_FIELD_NUMBER: _ClassVar[int]
     ERROR_FIELD_NUMBER: _ClassVar[int]
+    WARNING_FIELD_NUMBER: _ClassVar[int]
     job_id: str
     error: str
-    def __init__(self, job_id: _Optional[str] = ..., error: _Optional[str] = ...) -> None: ...
+    warning: str
+    def __init__(self, job_id: _Optional[str] = ..., error: _Optional[str] = ..., warning: _Optional[str] = ...) -> None: ...
 
 class SubmitManyResponse(_message.Message):
     __slots__ = ("results",)

@@ -35,6 +35,7 @@ from wattfold.coordinator.adapters.config.values import (
 from wattfold.coordinator.adapters.door.access_settings import MODES, AccessSettings
 from wattfold.coordinator.adapters.history.recorder import KEEP_DAYS
 from wattfold.coordinator.adapters.journal.audit_trail import ENTRIES_KEPT
+from wattfold.coordinator.adapters.mail.settings import MailSettings, mail_from
 from wattfold.coordinator.adapters.metrics.settings import address_fault
 from wattfold.coordinator.adapters.node_power.settings import SETTINGS as _POWER
 from wattfold.coordinator.adapters.node_power.settings import PowerSettings, power_from
@@ -134,6 +135,7 @@ class Config:
     history_days: int = KEEP_DAYS
     emergency: EmergencySettings = EmergencySettings()  # noqa: RUF009 - immutable
     power: PowerSettings = PowerSettings()  # noqa: RUF009 - immutable
+    mail: MailSettings = MailSettings()  # noqa: RUF009 - immutable
     ramp: RampLimits = RampLimits()  # noqa: RUF009 - immutable
     slurm: SlurmSettings | None = None
     """Slurm owns the jobs; None = the coordinator has its own queue."""
@@ -184,7 +186,17 @@ def _text(path: Path) -> str:
 
 
 def _build(source: Source, raw: dict[str, Any], flags: dict[str, Any]) -> Config:
-    others = "jobs", "node", "queue", "placement", "metrics", "history", "emergency", "power"
+    others = (
+        "jobs",
+        "node",
+        "queue",
+        "placement",
+        "metrics",
+        "history",
+        "emergency",
+        "power",
+        "mail",
+    )
     tables = {*_POLICIES, *others, "account", "user", "fair_share", _SLURM}
     if not isinstance(raw.get("budget"), float | int):  # A number was meant for budget_w.
         tables.add("budget")
@@ -238,6 +250,7 @@ def _build(source: Source, raw: dict[str, Any], flags: dict[str, Any]) -> Config
             source, table_of(source, raw, "history"), _HISTORY, "history."
         ).get("keep_days", KEEP_DAYS),
         power=power,
+        mail=mail_from(source, table_of(source, raw, "mail")),
         ramp=ramp_from(source, table_of(source, raw, "budget"), boot_uw),
         **names,
     )

@@ -7,7 +7,14 @@ from wattfold.contract.units import NS_PER_S
 from wattfold.coordinator.adapters.clock import Clock
 from wattfold.coordinator.adapters.copies.map_views import add_map
 from wattfold.coordinator.adapters.learning.observations import JobSample, Observations
-from wattfold.coordinator.adapters.requests.wire_enums import KINDS, MODES, SHARINGS, SPREADS, UNITS
+from wattfold.coordinator.adapters.requests.wire_enums import (
+    KINDS,
+    MAIL_EVENTS,
+    MODES,
+    SHARINGS,
+    SPREADS,
+    UNITS,
+)
 from wattfold.coordinator.core.model.job import Job, JobState
 from wattfold.coordinator.core.model.jobs.attempt import Attempt
 from wattfold.coordinator.core.model.jobs.conditions import DependencyState
@@ -37,6 +44,7 @@ _KINDS = {kind: number for number, kind in KINDS.items() if number}
 _UNITS = {unit: number for number, unit in UNITS.items() if number}
 _MODES = {mode: number for number, mode in MODES.items() if number}
 _SPREADS = {spread: number for number, spread in SPREADS.items() if number}
+_MAIL_EVENTS = {event: number for number, event in MAIL_EVENTS.items()}
 _SHARINGS = {sharing: number for number, sharing in SHARINGS.items()}
 
 
@@ -90,6 +98,8 @@ def spec_message(spec: JobSpec, clock: Clock) -> pb.JobSpec:
         snapshot_signal=spec.snapshot_signal,
         snapshot_grace_ns=spec.snapshot_grace_ns,
         epochs=spec.epochs,
+        mail=[_MAIL_EVENTS[event] for event in spec.mail.events],
+        mail_to=spec.mail.address,
     )
 
 

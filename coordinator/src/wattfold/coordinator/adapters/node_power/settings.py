@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import pwd
-import shlex
 from dataclasses import dataclass
 from typing import Any
 
 from wattfold.contract.units import ns_from_s, uw_from_w
+from wattfold.coordinator.adapters.config.programs import program_account, program_words
 from wattfold.coordinator.adapters.config.values import ConfigError, Setting, Source
 from wattfold.coordinator.core.model.node_power import SleepSettings
 
@@ -27,7 +25,6 @@ SETTINGS = {
     "boots_a_day": Setting(kind=int, low=0, high=1000),
     "boots_w_per_s": Setting(kind=float, low=0, high=1e6, unit="W"),
 }
-_UNPRIVILEGED = "nobody"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,10 +59,10 @@ def power_from(source: Source, checked: dict[str, Any]) -> PowerSettings:
         )
     default = SleepSettings()
     return PowerSettings(
-        suspend=_words(source, checked, "suspend"),
-        resume=_words(source, checked, "resume"),
-        status=_words(source, checked, "status"),
-        account=_account(source, checked),
+        suspend=program_words(source, checked, "power", "suspend"),
+        resume=program_words(source, checked, "power", "resume"),
+        status=program_words(source, checked, "power", "status"),
+        account=program_account(source, checked, "power") if checked.get("suspend") else "",
         sleep=SleepSettings(
             asleep_uw=uw_from_w(checked.get("asleep_w", 0.0)),
             boot_uw=uw_from_w(checked.get("boot_w", 0.0)),
@@ -82,38 +79,3 @@ def power_from(source: Source, checked: dict[str, Any]) -> PowerSettings:
             ramp_uw=uw_from_w(checked.get("boots_w_per_s", 0.0)),
         ),
     )
-
-
-def _words(source: Source, checked: dict[str, Any], key: str) -> tuple[str, ...]:
-    try:
-        words = tuple(shlex.split(checked.get(key, "")))
-    except ValueError as error:
-        raise ConfigError(f"{source.at(key, 'power')}: power.{key}: {error}") from None
-    if words and not words[0].startswith("/"):
-        raise ConfigError(
-            f"{source.at(key, 'power')}: power.{key} = {checked[key]!r} must begin with the full "
-            "path of a program"
-        )
-    return words
-
-
-def _account(source: Source, checked: dict[str, Any]) -> str:
-    """Return the account for the programs; a coordinator of root does not run them as root."""
-    account: str = checked.get("account", "")
-    if not checked.get("suspend"):
-        return ""
-    if os.geteuid() != 0:
-        if account and account != pwd.getpwuid(os.geteuid()).pw_name:
-            raise ConfigError(
-                f"{source.at('account', 'power')}: power.account = {account!r} needs a coordinator "
-                "that runs as root"
-            )
-        return ""
-    account = account or _UNPRIVILEGED
-    try:
-        pwd.getpwnam(account)
-    except KeyError:
-        raise ConfigError(
-            f"{source.at('account', 'power')}: power.account = {account!r} is not an account here"
-        ) from None
-    return account

@@ -6,11 +6,14 @@ Each function returns the value of the field, or its default. It raises InvalidR
 from __future__ import annotations
 
 import math
+import re
 import signal
 
 from wattfold.contract.ids import NodeId, valid_name
 from wattfold.coordinator.adapters.clock import AHEAD_S, Clock
+from wattfold.coordinator.adapters.requests.wire_enums import MAIL_EVENTS
 from wattfold.coordinator.core.model.jobs.attempt import ATTEMPTS_MAX
+from wattfold.coordinator.core.model.jobs.mail import MailRequest
 from wattfold.v1 import coordinator_pb2 as pb
 
 PRIORITY_MAX = 1000.0
@@ -18,6 +21,7 @@ MODE_SOURCE_MAX = 400
 FEATURES_MAX = 32
 PATH_MAX = 4096
 EPOCHS_MAX = 10_000_000
+MAIL_ADDRESS_MAX = 254
 GRACE_NS_MAX = 3_600_000_000_000
 """Agents accept no longer grace time."""
 
@@ -128,3 +132,21 @@ def due_ns(message: pb.JobSpec, clock: Clock) -> int:
     if late_s >= 0:
         raise InvalidRequestError(f"the due date is {late_s:.0f} s ago; give a future time")
     return clock.time_ns(message.due_at_s)
+
+
+def mail(message: pb.JobSpec) -> MailRequest:
+    """Return the requested mail. The address is one word of a command, and no option of it."""
+    address = message.mail_to
+    plain = re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9._%+-]*(@[A-Za-z0-9.-]+)?", address)
+    if address and (not plain or len(address) > MAIL_ADDRESS_MAX):
+        raise InvalidRequestError(
+            f"mail address {address[:60]!r}: use NAME or NAME@HOST with at most "
+            f"{MAIL_ADDRESS_MAX} of A-Z a-z 0-9 . _ % + -"
+        )
+    if address and not message.mail:
+        raise InvalidRequestError("a mail address needs events, such as --mail end")
+    unknown = [number for number in message.mail if number not in MAIL_EVENTS]
+    if unknown:
+        raise InvalidRequestError(f"this version does not know the mail event {unknown[0]}")
+    events = dict.fromkeys(MAIL_EVENTS[number] for number in message.mail)
+    return MailRequest(events=tuple(events), address=address)

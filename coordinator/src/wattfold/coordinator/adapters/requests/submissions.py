@@ -148,6 +148,7 @@ def job_spec(message: pb.JobSpec, limits: TimeLimits = NO_LIMITS) -> JobSpec:
         unit_cores=message.unit_cores,
         spread=spread,
         epochs=field_checks.epochs(message),
+        mail=field_checks.mail(message),
     )
 
 

@@ -83,6 +83,8 @@ class SubmitRequests(coordinator_pb2_grpc.CoordinatorServicer):
     _submitting: asyncio.Lock
     _rates: SubmissionRates
     _energy_price: EnergyPrice | None = None
+    sends_mail = True
+    """Whether the site has a program for mail about jobs."""
 
     @property
     def _state(self) -> State:
@@ -99,12 +101,18 @@ class SubmitRequests(coordinator_pb2_grpc.CoordinatorServicer):
             async with self._submitting:
                 known = self._known(checked)
                 if known:
-                    return pb.SubmitResponse(job_id=known)
+                    return pb.SubmitResponse(job_id=known, warning=self._warning(request))
                 event = self._event(checked, self._state.submissions + 1, others=0)
                 await self._accept(event, checked.launch)
         except RefusedError as error:
             await _abort(context, error.code, str(error))
-        return pb.SubmitResponse(job_id=event.job_id)
+        return pb.SubmitResponse(job_id=event.job_id, warning=self._warning(request))
+
+    def _warning(self, request: pb.SubmitRequest) -> str:
+        """Return what the site cannot do for an accepted job."""
+        if self.sends_mail or not request.spec.mail:
+            return ""
+        return "this site sends no mail about jobs: its configuration has no mail.program"
 
     async def SubmitMany(
         self, request: pb.SubmitManyRequest, context: Any
@@ -121,6 +129,7 @@ class SubmitRequests(coordinator_pb2_grpc.CoordinatorServicer):
             for count, (one, result) in enumerate(zip(request.jobs, results, strict=True)):
                 if count % CHECKED_AT_ONCE == 0:
                     await asyncio.sleep(0)
+                result.warning = self._warning(one)
                 one.spec.env.update({k: v for k, v in request.env.items() if k not in one.spec.env})
                 try:
                     checked = self._checked(one, who)

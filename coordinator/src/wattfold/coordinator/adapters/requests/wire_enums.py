@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from wattfold.coordinator.core.model.jobs.core_sharing import CoreSharing
+from wattfold.coordinator.core.model.jobs.mail import MailEvent
 from wattfold.coordinator.core.model.jobs.spec import JobKind, ResizeMode
 from wattfold.coordinator.core.model.jobs.spread import Spread
 from wattfold.coordinator.models.pass_model import SizeUnit
@@ -43,4 +44,10 @@ SHARINGS = {
     pb.CORE_SHARING_LEND: CoreSharing.LEND,
     pb.CORE_SHARING_BORROW: CoreSharing.BORROW,
     pb.CORE_SHARING_BOTH: CoreSharing.BOTH,
+}
+MAIL_EVENTS = {
+    pb.MAIL_EVENT_BEGIN: MailEvent.BEGIN,
+    pb.MAIL_EVENT_END: MailEvent.END,
+    pb.MAIL_EVENT_FAIL: MailEvent.FAIL,
+    pb.MAIL_EVENT_REQUEUE: MailEvent.REQUEUE,
 }

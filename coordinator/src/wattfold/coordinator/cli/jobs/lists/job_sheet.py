@@ -88,6 +88,11 @@ def _output_id(job: pb.Job) -> str:
     return f"{job.job_id}_INDEX" if job.HasField("array") else job.job_id
 
 
+def _mail(spec: pb.JobSpec) -> str:
+    events = ", ".join(f.enum_word(pb.MailEvent.Name(event), "MAIL_EVENT_") for event in spec.mail)
+    return f"{events}, to {spec.mail_to or 'the account of the job'}"
+
+
 def _all_fields(job: pb.Job, now_s: float) -> Fields:
     spec = job.spec
     return [
@@ -115,6 +120,7 @@ def _all_fields(job: pb.Job, now_s: float) -> Fields:
         *([("queue", spec.queue)] if spec.queue else []),
         *([("account", spec.account)] if spec.account else []),
         *([("reservation", spec.reservation)] if spec.reservation else []),
+        *([("mail", _mail(spec))] if spec.mail else []),
         *_requests(spec),
         *_due_fields(job),
         ("priority", f"{spec.priority:g}"),

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from wattfold.coordinator.cli.jobs.scripts import sbatch_conditions as conditions
 from wattfold.coordinator.cli.jobs.scripts.job_script import Directive
-from wattfold.coordinator.cli.jobs.scripts.sbatch_conditions import begin_words, dependency_words
 from wattfold.coordinator.cli.shared.errors import BadRequestError
 from wattfold.coordinator.cli.shared.parsing import SizeRange, parse_size_range
 
@@ -333,6 +333,21 @@ def _queue(options: _Options, text: str) -> list[str]:
     return ["--queue", text]
 
 
+def _mail(options: _Options, text: str) -> list[str]:
+    known, unread = conditions.mail_events(text)
+    if unread:
+        options.unread.append(f"--mail-type={unread} (line {options.lines['mail-type']})")
+    return ["--mail", known] if known else []
+
+
+def _mail_user(options: _Options, text: str) -> list[str]:
+    # Slurm sends no mail without --mail-type either.
+    if conditions.mail_events(options.values.get("mail-type", ""))[0]:
+        return ["--mail-to", text]
+    options.unread.append(f"--mail-user={text} (line {options.lines['mail-user']})")
+    return []
+
+
 def _export(options: _Options, text: str) -> list[str]:
     if text not in ("ALL", "NONE"):
         raise options.refuse("export", f"{text!r}: only ALL and NONE are supported; use --env")
@@ -367,12 +382,14 @@ _PLAIN: Mapping[str, _Conversion] = {
     "constraint": _features,
     "chdir": _as("--cwd"),
     "export": _export,
+    "mail-type": _mail,
+    "mail-user": _mail_user,
     "exclusive": _flag("--exclusive"),
     "requeue": _flag("--requeue"),
     "no-requeue": _flag("--requeue=0"),
     "hold": _flag("--hold"),
-    "dependency": _condition("dependency", dependency_words),
-    "begin": _condition("begin", begin_words),
+    "dependency": _condition("dependency", conditions.dependency_words),
+    "begin": _condition("begin", conditions.begin_words),
     "array": _as("--array"),
 }
 VALUED = (_PLAIN.keys() - FLAGS) | {

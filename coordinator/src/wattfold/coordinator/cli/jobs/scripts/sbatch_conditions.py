@@ -1,8 +1,10 @@
-"""Translation of the conditions of a start in `#SBATCH` lines: `--dependency` and `--begin`."""
+"""Translation of `--dependency`, `--begin` and `--mail-type` in `#SBATCH` lines."""
 
 from __future__ import annotations
 
 import re
+
+from wattfold.coordinator.cli.jobs.submission.start_options import MAIL_EVENTS
 
 _DEPENDENCY = re.compile(r"after(ok|any):(\w+(?::\w+)*)\Z")
 _FROM_NOW = re.compile(r"now\+(\d{1,8})(second|minute|hour|day|week)?s?\Z")
@@ -33,3 +35,11 @@ def begin_words(text: str) -> list[str]:
     if _TIME.match(text) is None:
         raise ValueError(f"{text!r}: expected for example now+1hour, 16:00 or 2027-01-31T08:00")
     return ["--begin", text]
+
+
+def mail_events(text: str) -> tuple[str, str]:
+    """Return the events of `--mail` for types of Slurm, and the types without a counterpart."""
+    words = [word for word in text.lower().split(",") if word not in ("", "none")]
+    words = list(MAIL_EVENTS) if "all" in words else words
+    known = ",".join(word for word in words if word in MAIL_EVENTS)
+    return known, ",".join(word.upper() for word in words if word not in MAIL_EVENTS)

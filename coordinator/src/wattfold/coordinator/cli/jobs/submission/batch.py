@@ -44,6 +44,7 @@ class Line:
     request: pb.SubmitRequest | None = None
     job_id: str = ""
     error: str = ""
+    warning: str = ""
 
 
 def submit_batch(session: Session, command: ScriptCommand, path: Path) -> None:
@@ -64,6 +65,8 @@ def submit_batch(session: Session, command: ScriptCommand, path: Path) -> None:
             for one in lines
         ]
         session.print_json({"jobs": jobs})
+    for warning in dict.fromkeys(line.warning for line in lines if line.warning):
+        click.echo(f"wattfold: {warning}", err=True)
     refused = sum(bool(line.error) for line in lines)
     if refused:
         click.echo(f"wattfold: {refused} of {len(lines)} jobs were refused", err=True)
@@ -168,7 +171,8 @@ def _send(client: CoordinatorClient, lines: Sequence[Line]) -> None:
             del request.spec.env[name]
     message = pb.SubmitManyRequest(jobs=requests, env=dict(common))
     for line, result in zip(lines, client.submit_many(message), strict=True):
-        line.job_id, line.error, line.request = result.job_id, result.error, None
+        line.job_id, line.error, line.warning = result.job_id, result.error, result.warning
+        line.request = None
 
 
 def _tell(session: Session, path: Path, line: Line) -> None:

@@ -1,4 +1,4 @@
-"""Options of `submit` that say when and in which queue a job starts."""
+"""Options of `submit` that say when and in which queue a job starts, and who hears of it."""
 
 from __future__ import annotations
 
@@ -14,6 +14,12 @@ from wattfold.coordinator.cli.shared.parsed import Parsed
 from wattfold.coordinator.cli.shared.parsing import BEGIN_S
 from wattfold.v1 import coordinator_pb2 as pb
 
+MAIL_EVENTS = {
+    "begin": pb.MAIL_EVENT_BEGIN,
+    "end": pb.MAIL_EVENT_END,
+    "fail": pb.MAIL_EVENT_FAIL,
+    "requeue": pb.MAIL_EVENT_REQUEUE,
+}
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -50,6 +56,15 @@ def dependencies(given: Iterable[After]) -> Iterable[pb.JobDependency]:
     for one in given:
         for job_id in one.job_ids:
             yield pb.JobDependency(job_id=job_id, success=one.success)
+
+
+def parse_mail(text: str) -> tuple[pb.MailEvent, ...]:
+    """Parse `begin,end`. Raises ValueError."""
+    words = [word.strip() for word in text.split(",")]
+    unknown = [word for word in words if word not in MAIL_EVENTS]
+    if unknown:
+        raise ValueError(f"not an event: {unknown[0]!r}; choose from {', '.join(MAIL_EVENTS)}")
+    return tuple(dict.fromkeys(MAIL_EVENTS[word] for word in words))
 
 
 def start_options(command: F) -> F:
@@ -100,6 +115,19 @@ def start_options(command: F) -> F:
             metavar="NAME",
             help="Account (project) that the job counts for (see `wattfold accounts`). Default: "
             "your first account, if you have one.",
+        ),
+        click.option(
+            "--mail",
+            type=Parsed("events", parse_mail),
+            metavar="EVENT[,EVENT]...",
+            help="Send mail about these events of the job: begin, end, fail or requeue. end is "
+            "any end, fail an end without success. Default: no mail.",
+        ),
+        click.option(
+            "--mail-to",
+            default="",
+            metavar="ADDRESS",
+            help="Address for the mail. Default: your account.",
         ),
     ):
         command = option(command)

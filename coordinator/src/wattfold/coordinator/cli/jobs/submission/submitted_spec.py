@@ -88,4 +88,6 @@ def spec_of(
         snapshot_signal=options["snapshot_signal"] or 0,
         snapshot_grace_ns=options["snapshot_grace_ns"] or 0,
         epochs=options["epochs"] or 0,
+        mail=options["mail"] or (),
+        mail_to=options["mail_to"],
     )

@@ -28,7 +28,10 @@ if TYPE_CHECKING:
 
 def submitted(client: CoordinatorClient, **options: Any) -> str:
     """Submit the job of the parsed command line and return its ID."""
-    return client.submit(request_of(click.get_current_context(), client, **options))
+    answer = client.submitted(request_of(click.get_current_context(), client, **options))
+    if answer.warning:
+        click.echo(f"wattfold: {answer.warning}", err=True)
+    return answer.job_id
 
 
 def request_of(

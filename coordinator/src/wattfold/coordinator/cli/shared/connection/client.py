@@ -100,8 +100,12 @@ class CoordinatorClient(NodePowerCalls):
 
     def submit(self, request: pb.SubmitRequest) -> str:
         """Submit a job and return its ID."""
+        return self.submitted(request).job_id
+
+    def submitted(self, request: pb.SubmitRequest) -> pb.SubmitResponse:
+        """Submit a job and return its ID, with a warning about what the site cannot do for it."""
         answer: pb.SubmitResponse = self._call(self._stub.Submit, request)
-        return answer.job_id
+        return answer
 
     def submit_many(self, request: pb.SubmitManyRequest) -> Sequence[pb.SubmitResult]:
         """Submit many jobs and return the result of each."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from wattfold.contract.ids import NodeId
 from wattfold.coordinator.core.model.amounts import Amounts
 from wattfold.coordinator.core.model.jobs.core_sharing import CoreSharing
+from wattfold.coordinator.core.model.jobs.mail import NO_MAIL, MailRequest
 from wattfold.coordinator.core.model.jobs.spread import Spread
 from wattfold.coordinator.core.model.levels import PLAIN, Levels
 from wattfold.coordinator.models.pass_model import SizeUnit
@@ -123,6 +124,7 @@ class JobSpec:
     """
     epochs: int = 0
     """Total number of epochs; 0 = not a training job, or unknown."""
+    mail: MailRequest = NO_MAIL
     manager: str = ""
     """Its resource manager, such as ``slurm``; empty = this coordinator."""
 

@@ -1,0 +1,1 @@
+"""Mail about jobs, through a program of the site."""
