@@ -260,3 +260,13 @@ def test_what_it_asks_for_beyond_cores_arrives(wattfold: Command, fake: FakeCoor
     assert (spec.memory_bytes, spec.gpus, list(spec.features)) == (4 << 30, 2, ["a", "b"])
     assert list(spec.among) == ["n1", "n2"]
     assert (spec.queue, spec.due_at_s, spec.weight) == ("q", 1_801_418_400.0, 2.5)
+
+
+def test_requeue_does_not_take_the_command_as_its_number(
+    wattfold: Command, fake: FakeCoordinator
+) -> None:
+    result = wattfold("submit", "--requeue", "true", "x")
+    assert result.exit_code == 2
+    assert "--requeue took 'true' as the number of restarts; write --requeue=3" in result.stderr
+    assert wattfold("submit", "--requeue", "--", "true").exit_code == 0
+    assert spec_of(fake).requeue_max == 3

@@ -21,8 +21,8 @@ from wattfold.contract.log_text import line
 from wattfold.contract.repeats import Repeats
 from wattfold.coordinator.adapters.clock import Clock
 from wattfold.coordinator.adapters.mail.notices import (
-    Notice,
     JobStage,
+    Notice,
     events_between,
     mail_text,
     notice_of,

@@ -86,6 +86,7 @@ class ScriptCommand(click.Command):
         if ctx.resilient_parsing or asks_for_help:
             return super().parse_args(ctx, args)
         argv = list(_tuple(given.get("argv")))
+        _check_requeue(given)
         if ctx.obj is BATCH_LINE and argv[:1] in ([], [STDIN]):
             raise click.UsageError("no command; a line of a batch is options and a command")
         if given.get("batch"):
@@ -239,3 +240,13 @@ def _tuple(value: Any) -> tuple[str, ...]:
 
 def _text(value: Any) -> str:
     return value if isinstance(value, str) else "."
+
+
+def _check_requeue(given: Mapping[str, object]) -> None:
+    """Raise UsageError if `--requeue` took the command as its number, which may be omitted."""
+    number = given.get("requeue_max")
+    if isinstance(number, str) and not number.lstrip("+-").isdigit():
+        raise click.UsageError(
+            f"--requeue took {number!r} as the number of restarts; write --requeue=3 before a "
+            "command, or another option between them"
+        )
