@@ -112,7 +112,7 @@ class ApiSite:
             self.pictures,
             HistoryDesk(InPlaceWorker(), path, self.recorder),
             lambda: S,
-            Emergencies(self.service, ORDER, lambda: S, 2 * S),
+            Emergencies(self.service, ORDER, lambda: S, 2 * S, S),
             TimeLimits(),
             lambda: setting.policy.name,
         )

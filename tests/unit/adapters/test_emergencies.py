@@ -83,7 +83,7 @@ def test_a_file_begins_and_ends_an_emergency(
         path = tmp_path / "emergency"
         async with ApiSite(tmp_path) as site:
             state = site.core.state
-            emergencies = Emergencies(site.service, ORDER, lambda: S, S)
+            emergencies = Emergencies(site.service, ORDER, lambda: S, S, S)
             follower = asyncio.create_task(EmergencyFile(path, emergencies).follow_for_ever())
             path.write_text("60%\n")
             await until(lambda: state.emergency is not None)

@@ -47,7 +47,7 @@ async def beside_calls(folder: Path, words: list[str], account: str, times: int)
 
 @root
 def test_a_program_of_another_account_does_not_crash_in_a_server(tmp_path: Path) -> None:
-    # After a fork of this process, handlers of gRPC crash or hang 3 of 10 programs before they begin.
+    # After a fork, handlers of gRPC crash or hang 3 of 10 programs before they begin.
     told = asyncio.run(beside_calls(tmp_path, ["/usr/bin/id", "-un"], NOBODY, 20))
     assert told == [f"{NOBODY}\n"] * 20
 

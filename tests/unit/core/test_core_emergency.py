@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from unit.core.stage import S, Stage, W, job_spec, on
 from unit.core.test_core_announced import wait_until
 from unit.core.test_core_sleep import ASLEEP_W, Nodes, switches
@@ -139,16 +140,19 @@ def test_a_higher_limit_replaces_a_lower_one_and_resumes_jobs() -> None:
     assert committed_w(stage) <= 100
 
 
-def test_jobs_with_snapshots_are_ended_if_the_order_says_so() -> None:
+@pytest.mark.parametrize(("requested_s", "expected_s"), [(5, 5), (0, 9)])
+def test_jobs_with_snapshots_are_ended_if_the_order_says_so(
+    requested_s: int, expected_s: int
+) -> None:
     stage = Stage(200)
     stage.up("n0")
-    stage.submit("a", job_spec(restartable=True, snapshot_grace_ns=5 * S))
+    stage.submit("a", job_spec(restartable=True, snapshot_grace_ns=requested_s * S))
     stage.plan(on("a", "n0:0-3", cap_w=50))
     stage.launched("n0", "a")
     stage.confirm("n0")
     order = EmergencyOrder(jobs=JobStep.END)
-    found = emergency.forecast(stage.core.state, 5 * W, order)
-    assert (found.ended, found.grace_ns, found.suspended) == (("a",), 5 * S, ())
+    found = emergency.forecast(stage.core.state, 5 * W, order, 9 * S)
+    assert (found.ended, found.grace_ns, found.suspended) == (("a",), expected_s * S, ())
     begin(stage, 5, order)
     assert stage.job("a").state is JobState.ENDING
     stage.process_ended("n0", "a")
@@ -159,7 +163,7 @@ def test_jobs_with_snapshots_are_ended_if_the_order_says_so() -> None:
 def test_a_forecast_says_what_then_happens() -> None:
     for limit_w in (150, 120, 80, 30):
         stage = site(a="urgent")
-        found = emergency.forecast(stage.core.state, limit_w * W, PROTECTED)
+        found = emergency.forecast(stage.core.state, limit_w * W, PROTECTED, 0)
         begin(stage, limit_w)
         assert committed_w(stage) <= found.caps_uw / W
         assert short_w(stage) == found.short_uw / W
@@ -202,7 +206,7 @@ def test_nodes_without_jobs_sleep_and_wake_at_the_end() -> None:
     stage.launched("n0", "a")
     stage.confirm("n0")
     order = EmergencyOrder(jobs=JobStep.END)
-    found = emergency.forecast(stage.core.state, 25 * W, order)
+    found = emergency.forecast(stage.core.state, 25 * W, order, 0)
     assert found.asleep == ("n0", "n1", "n2")
     assert found.asleep_uw == 3 * ASLEEP_W * W
     actions = stage.send(EmergencyBegun(limit_uw=25 * W, order=order))

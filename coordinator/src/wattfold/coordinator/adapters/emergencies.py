@@ -37,12 +37,17 @@ class Emergencies:
         order: EmergencyOrder,
         settle_ns: Callable[[], int],
         command_timeout_ns: int,
+        grace_ns: int,
     ) -> None:
-        """``settle_ns``: time to lower every cap if all nodes answer, in nanoseconds."""
+        """Times are in nanoseconds. ``settle_ns``: to lower every cap if all nodes answer.
+
+        ``grace_ns``: for the snapshots of jobs that request no time.
+        """
         self.service = service
         self._order = order
         self._settle_ns = settle_ns
         self._command_timeout_ns = command_timeout_ns
+        self._grace_ns = grace_ns
 
     async def begin(self, limit_uw: int) -> bool:
         """Limit the power now. Return whether this is stored and survives a restart."""
@@ -63,7 +68,7 @@ class Emergencies:
     def forecast(self, limit_uw: int) -> pb.BeginEmergencyResponse:
         """Return the steps of an emergency at this moment, with their times."""
         state = self.service.core.state
-        found = emergency.forecast(state, limit_uw, self._order)
+        found = emergency.forecast(state, limit_uw, self._order, self._grace_ns)
         settle_ns, command_ns = self._settle_ns(), self._command_timeout_ns
         least_ns = budget_events.least_ns(state, self.service.clock.now_ns(), settle_ns)
         steps = [

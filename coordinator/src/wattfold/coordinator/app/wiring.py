@@ -122,6 +122,7 @@ async def wire(
         config.emergency.order,
         lambda: _settle_ns(config, service),
         ns_from_s(config.command_timeout_s),
+        ns_from_s(config.term_grace_s),
     )
     _follow_emergencies(config.emergency.file, emergencies, stopped, stack)
     api = CoordinatorApi(

@@ -186,8 +186,11 @@ class Forecast:
     """The longest time that an ended job gets for its snapshot."""
 
 
-def forecast(state: State, limit_uw: int, order: EmergencyOrder) -> Forecast:
-    """Return what an emergency would do now, by the rules of the emergency itself."""
+def forecast(state: State, limit_uw: int, order: EmergencyOrder, default_grace_ns: int) -> Forecast:
+    """Return what an emergency would do now, by the rules of the emergency itself.
+
+    Jobs that request no grace time have ``default_grace_ns``.
+    """
     sums = state.cap_sums
     needed_uw = sums.needed_uw(state.accepted_outside_uw)
     limit_uw = min(limit_uw, state.ledger.limit_uw)
@@ -222,7 +225,7 @@ def forecast(state: State, limit_uw: int, order: EmergencyOrder) -> Forecast:
         suspended=tuple(one for one, step in steps.items() if step is JobStep.SUSPEND),
         ended=tuple(job.job_id for job in ended),
         protected=tuple(protected),
-        grace_ns=max((job.spec.snapshot_grace_ns for job in ended), default=0),
+        grace_ns=max((job.spec.snapshot_grace_ns or default_grace_ns for job in ended), default=0),
     )
 
 
