@@ -14,5 +14,5 @@ if [ "$removal" ] && [ -d /run/systemd/system ]; then
   # Its unit refuses a stop, because that ends jobs.
   systemctl kill wattfold-jobs.service 2>/dev/null || true
 fi
-list() { if command -v dpkg >/dev/null; then dpkg -L wattfold-agent; else rpm -ql wattfold-agent; fi; }
+list() { dpkg -L wattfold-agent 2>/dev/null || rpm -ql wattfold-agent; }
 list | sed -n 's|/[^/]*\.py$|/__pycache__|p' | sort -u | xargs -r rm -rf

@@ -5,5 +5,5 @@ set -e
 case "$1" in
   remove | 0) [ ! -d /run/systemd/system ] || systemctl disable --now wattfold-coordinator.service || true ;;
 esac
-list() { if command -v dpkg >/dev/null; then dpkg -L wattfold-coordinator; else rpm -ql wattfold-coordinator; fi; }
+list() { dpkg -L wattfold-coordinator 2>/dev/null || rpm -ql wattfold-coordinator; }
 list | sed -n 's|/[^/]*\.py$|/__pycache__|p' | sort -u | xargs -r rm -rf

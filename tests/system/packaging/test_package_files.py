@@ -77,6 +77,22 @@ def test_the_agent_is_not_removed_under_running_jobs(
     assert ("jobs run on this node" in done.stderr) == bool(status)
 
 
+def test_a_removal_deletes_compiled_files_where_dpkg_does_not_know_the_package(
+    tmp_path: Path,
+) -> None:
+    compiled = tmp_path / "lib" / "__pycache__"
+    compiled.mkdir(parents=True)
+    tools = tmp_path / "bin"
+    tools.mkdir()
+    (tools / "dpkg").symlink_to("/bin/false")
+    (tools / "rpm").write_text(f"#!/bin/sh\necho {tmp_path}/lib/module.py\n", encoding="utf-8")
+    (tools / "rpm").chmod(0o755)
+    script = PACKAGING / "packages/coordinator-prerm.sh"
+    environment = {"PATH": f"{tools}:{os.defpath}"}
+    subprocess.run(["sh", str(script), "upgrade"], env=environment, check=True, timeout=60)
+    assert not compiled.exists()
+
+
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="needs systemd-analyze")
 @pytest.mark.parametrize(("strict", "score_max"), [(False, SCORE_MAX), (True, STRICT_SCORE_MAX)])
 def test_the_agent_has_few_rights(tmp_path: Path, strict: bool, score_max: float) -> None:
