@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from typing import TypeVar
 
 DEADLINE_S = 240.0
@@ -27,3 +28,10 @@ def wait_until(what: str, look: Callable[[], T], deadline_s: float = DEADLINE_S)
         waited_s = time.monotonic() - began_s
         assert waited_s < deadline_s, f"not within {deadline_s:.0f} s: {what}; last {found!r}"
         pace.wait(min(max(waited_s / 10, _PACE_S_MIN), _PACE_S_MAX))
+
+
+def at_once(call: Coroutine[None, None, None]) -> None:
+    """Run a call that waits for nothing, such as a renewal with a simulated guard."""
+    with contextlib.suppress(StopIteration):
+        call.send(None)
+        raise AssertionError("the call waits")

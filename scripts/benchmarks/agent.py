@@ -37,7 +37,7 @@ from wattfold.v1 import common_pb2 as common
 from wattfold.v1 import node_agent_pb2 as pb
 from wattfold.v1 import node_agent_pb2_grpc
 
-IDLE_PERCENT_MAX = 1.0
+IDLE_PERCENT_MAX = 0.8
 IDLE_MB_MAX = 60.0
 CHANGES_PER_S_MIN = 1000.0
 CONFIRMED_MS_P50_MAX = 5.0

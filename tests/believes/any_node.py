@@ -45,7 +45,7 @@ GPUS = (NodeGpu(id="GPU-a"),)
 class NoGuard:
     """Its power service is never killed."""
 
-    def hold_until(self, deadline_ns: int) -> None:
+    async def hold_until(self, deadline_ns: int) -> None:
         """Nothing."""
 
     def lapsed(self) -> None:

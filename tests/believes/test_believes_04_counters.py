@@ -13,6 +13,7 @@ from system.agent.conftest import EMULATE
 from unit.adapters.test_agent_messages_zones import GPU, spec
 from unit.core.stage import MAX_W, PACKAGE, W
 from unit.core.test_core_not_held import measured, two_busy
+from waiting import at_once
 
 from wattfold.contract.ids import JobId, NodeId, ZoneName
 from wattfold.contract.plausible import TIMES_MAX, power_uw_max
@@ -48,7 +49,7 @@ class Counters(MemoryFiles):
 
 
 class NoGuard:
-    def hold_until(self, deadline_ns: int) -> None: ...
+    async def hold_until(self, deadline_ns: int) -> None: ...
 
     def lapsed(self) -> None: ...
 
@@ -65,7 +66,7 @@ class Node:
         records = MemoryRecords(Steps())
         self.power = NodePower(zones, records, "boot", lambda: None, NoGuard(), clock=self.clock)
         self.power.start()
-        self.power.renew(3600 * S)
+        at_once(self.power.renew(3600 * S))
         names = [name for name in self.power.zones if name.startswith("package")]
         self.power.set_caps([CapRequest(name=name, cap_uw=60 * W) for name in names])
         self.pass_time(30)

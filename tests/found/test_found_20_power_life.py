@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from property.agent.emulated_node import EmulatedNode, S
 from property.agent.test_power_stateful import PowerLife
+from waiting import at_once
 
 from wattfold.nodeagent.core.errors import WrongState
 from wattfold.nodeagent.emulation.fixtures import load_fixture
@@ -31,11 +32,11 @@ def test_the_lease_is_refused_by_name_and_taken_when_the_zone_is_back() -> None:
     folder = node.folders["package-0"]
     node.model.vanish(folder)
     with pytest.raises(WrongState, match=r"dram-0 \(intel-rapl:0:0\) cannot be read"):
-        node.power.renew(S)
+        at_once(node.power.renew(S))
     assert node.power.left
     assert not node.saved(), "nothing is changed"
     node.model.appear(folder)
-    node.power.renew(S)
+    at_once(node.power.renew(S))
     assert not node.power.left
     assert node.power.at_floor is False
     assert node.model.enforced_uw(folder) == node.power.zones["package-0"].floor_uw  # type: ignore[index]

@@ -8,14 +8,12 @@ depends on timing: processes are stopped in place, or killed.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import signal
-import struct
-import termios
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import grpc
 import pytest
 from system.agent.agent_process import alive, until, wait_gone
 from system.agent.test_agent_jobs import BOTH
@@ -23,6 +21,7 @@ from trust.test_trust_01_orderly_stop import JOB, Node, both_at_once, need_fuse,
 
 from wattfold.nodeagent.ending import children_of
 from wattfold.nodeagent.guard import SECOND_NAME
+from wattfold.v1 import node_agent_pb2 as pb
 
 __all__ = ["node"]
 
@@ -50,20 +49,6 @@ def seen_second(guard: int) -> int:
             if Path(f"/proc/{pid}/comm").read_text().strip() == SECOND_NAME and alive(pid):
                 return pid
     return 0
-
-
-def passed_on(guard: int) -> bool:
-    """Whether a guard has read all messages of its agent, and waits for more.
-
-    A guard that is stopped with an unread lease cannot pass it on to its second.
-    """
-    pipe = os.open(f"/proc/{guard}/fd/0", os.O_RDONLY | os.O_NONBLOCK)
-    try:
-        (unread,) = struct.unpack("i", fcntl.ioctl(pipe, termios.FIONREAD, bytes(4)))
-    finally:
-        os.close(pipe)
-    state = Path(f"/proc/{guard}/stat").read_text().rpartition(")")[2].split()[0]
-    return unread == 0 and state == "S"
 
 
 def agent_of(node: Node) -> int:
@@ -99,7 +84,6 @@ def hang_agent_and_kill_guard(node: Node, guard: int, second: int) -> None:
 
 
 def hang_agent_and_guard(node: Node, guard: int, second: int) -> None:
-    until(lambda: passed_on(guard))
     os.kill(agent_of(node), signal.SIGSTOP)
     os.kill(guard, signal.SIGSTOP)
 
@@ -150,8 +134,10 @@ def keeper_killed(node: Node) -> None:
 def calm(node: Node) -> Iterator[Node]:
     """Continue all stopped processes after the test."""
     guard = node.guard_pid()
-    started = (agent_of(node), guard, seen_second(guard))
+    started = {agent_of(node), guard, seen_second(guard)}
     yield node
+    with contextlib.suppress(FileNotFoundError):
+        started |= {node.guard_pid()}
     for pid in filter(None, started):
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGCONT)
@@ -179,23 +165,61 @@ def test_caps_without_a_job_fall_whichever_two_are_gone(
     until(calm.at_floor)
 
 
-def test_a_second_acts_for_a_guard_that_hung_before_the_lease(calm: Node) -> None:
-    """The guard did not pass on the lease, so the second knows only that the agent has ended."""
+def refused(call: Callable[[], object]) -> bool:
+    """Whether an agent refuses a command."""
+    try:
+        call()
+    except grpc.RpcError as error:
+        return error.code() is grpc.StatusCode.FAILED_PRECONDITION  # type: ignore[attr-defined]
+    return False
+
+
+def test_no_lease_begins_before_guard_and_second_hold_its_end(calm: Node) -> None:
+    """If the agent hung now, nobody else would know when its caps have to fall."""
     guard = calm.guard_pid()
     second_of(guard)
     os.kill(guard, signal.SIGSTOP)
-    no_job(calm)
-    calm.agent.kill()
+    assert refused(lambda: calm.agent.lease(LONG_S))
+    (outcome,) = calm.agent.caps(package_0=80)
+    assert outcome.status == pb.CAP_STATUS_NO_LEASE
+    assert calm.at_floor()
+    # The guard that hangs is replaced, and its second leaves with it.
+    until(lambda: not refused(lambda: calm.raise_caps(SHORT_S)))
+    hang_agent_and_guard(calm, calm.guard_pid(), 0)
     until(calm.at_floor)
 
 
-def test_a_second_acts_for_a_guard_that_was_killed_before_the_lease(calm: Node) -> None:
-    """The agent hangs, and the guard has not read the lease."""
+@pytest.mark.parametrize("also", ["kill guard", "hang agent"])
+def test_a_renewal_that_no_guard_confirms_keeps_no_cap_up(calm: Node, also: str) -> None:
     guard = calm.guard_pid()
     second_of(guard)
+    calm.raise_caps(SHORT_S)
     os.kill(guard, signal.SIGSTOP)
-    no_job(calm)
-    hang_agent_and_kill_guard(calm, guard, 0)
+    renewal = calm.agent.stub.RenewLease.future(calm.agent.renewal(LONG_S), timeout=60)
+    os.kill(agent_of(calm), signal.SIGSTOP)
+    if also == "kill guard":
+        os.kill(guard, signal.SIGKILL)
+    until(calm.at_floor)
+    renewal.cancel()
+
+
+def test_a_second_that_hangs_is_replaced_before_a_lease_begins(calm: Node) -> None:
+    guard = calm.guard_pid()
+    first = second_of(guard)
+    os.kill(first, signal.SIGSTOP)
+    until(lambda: not refused(lambda: calm.raise_caps(SHORT_S)))
+    guard = calm.guard_pid()
+    assert seen_second(guard) not in (0, first)
+    hang_agent_and_guard(calm, guard, 0)
+    until(calm.at_floor)
+
+
+def test_a_new_guard_is_on_record_when_its_second_holds_the_lease(calm: Node) -> None:
+    guard = calm.guard_pid()
+    calm.raise_caps(4 * SHORT_S)
+    os.kill(guard, signal.SIGKILL)
+    until(lambda: calm.guard_pid() != guard)
+    hang_agent_and_guard(calm, calm.guard_pid(), 0)
     until(calm.at_floor)
 
 

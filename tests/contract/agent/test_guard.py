@@ -41,7 +41,7 @@ class Guarded:
             start_new_session=True,
         )
         assert self.process.stdout is not None
-        assert self.process.stdout.readline() == b"ready\n"
+        assert self.process.stdout.readline() == b"0\n"
 
     def say(self, **message: object) -> None:
         assert self.process.stdin is not None
@@ -116,6 +116,16 @@ def test_a_silent_agent_is_helped_once(guarded):
     guarded.die()
     assert guarded.process.wait(END_S) == 0
     assert guarded.limit.read_text() == "30"
+
+
+def test_the_second_holds_what_is_confirmed(guarded):
+    """Agent and guard hang, and nothing is on disk."""
+    end_ns = time.monotonic_ns() + 10**8
+    guarded.say(writes=[[str(guarded.limit), "25"]], deadline_ns=end_ns)
+    assert guarded.process.stdout.readline() == b"%d\n" % end_ns
+    guarded.process.send_signal(signal.SIGSTOP)
+    wait_until(lambda: guarded.record() is not None)
+    assert guarded.limit.read_text() == "25"
 
 
 def test_after_a_goodbye_nothing_is_written(guarded):
@@ -246,14 +256,14 @@ def test_without_a_guard_no_lease_is_held(tmp_path):
     async def play() -> None:
         guarding = Guarding(store)
         with pytest.raises(WrongState, match="guard"):
-            guarding.hold_until(time.monotonic_ns() + 10**9)
+            await guarding.hold_until(time.monotonic_ns() + 10**9)
         await guarding.start(tuple)
-        guarding.hold_until(time.monotonic_ns() + 10**9)
+        await guarding.hold_until(time.monotonic_ns() + 10**9)
         pid = store.read("guard.json")["pid"]
         os.kill(pid, signal.SIGKILL)
         os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
         with pytest.raises(WrongState, match="guard"):
-            guarding.hold_until(time.monotonic_ns() + 10**9)
+            await guarding.hold_until(time.monotonic_ns() + 10**9)
         async with asyncio.timeout(END_S):
             while store.read("guard.json")["pid"] == pid:
                 await asyncio.sleep(0.01)
@@ -274,7 +284,7 @@ def test_a_guard_that_does_not_read_is_replaced(tmp_path):
         await guarding.start(lambda: [(limit, "25")])
         pid = store.read("guard.json")["pid"]
         os.kill(pid, signal.SIGSTOP)
-        guarding.hold_until(time.monotonic_ns() + 10**12)
+        guarding.lapsed()
         async with asyncio.timeout(END_S):
             while store.read("guard.json")["pid"] == pid:
                 await asyncio.sleep(0.01)
@@ -295,7 +305,7 @@ def stop_below_nothing(folder: Path) -> None:
     async def play() -> None:
         await guarding.start(lambda: [(folder / "limit", "25")])
         # A stop ends the lease at once, whatever its deadline was.
-        guarding.hold_until(time.monotonic_ns() + 10**12)
+        await guarding.hold_until(time.monotonic_ns() + 10**12)
         guarding.lapsed()
         await guarding.stop(at_floor=False)
 

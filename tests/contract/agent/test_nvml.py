@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from contract.agent.fake_nvml import FakeNvml, Gpu, NVMLError
 from property.agent.emulated_node import MemoryRecords, Steps, VirtualClock
+from waiting import at_once
 
 from wattfold.contract.ids import ZoneName
 from wattfold.nodeagent import check
@@ -199,7 +200,7 @@ def test_work_and_memory_are_told_where_the_driver_does():
 class Guard:
     """A guard that is always present."""
 
-    def hold_until(self, deadline_ns: int) -> None: ...
+    async def hold_until(self, deadline_ns: int) -> None: ...
 
     def lapsed(self) -> None: ...
 
@@ -220,8 +221,7 @@ class Node:
         self.power.start()
 
     def cap(self, uuid: str, cap_uw: int) -> CapStatus:
-        (outcome,) = self.power.set_caps([CapRequest(name=name_of(uuid), cap_uw=cap_uw)])
-        return outcome.status
+        return self.power.set_caps([CapRequest(name=name_of(uuid), cap_uw=cap_uw)])[0].status
 
     def pass_time(self, samples: int) -> None:
         for _ in range(samples):
@@ -235,14 +235,14 @@ def test_gpus_are_at_their_floor_without_a_lease_and_restored_at_the_end():
     limits = lambda: [gpu.limit_mw for gpu in node.library.gpus]  # noqa: E731
     assert limits() == [200_000, 200_000]
     assert node.cap(A, 400_000_000) is CapStatus.NO_LEASE
-    node.power.renew(10 * S)
+    at_once(node.power.renew(10 * S))
     assert node.cap(A, 400_000_000) is CapStatus.OK
     assert node.cap(A, 199_000_000) is CapStatus.BELOW_MINIMUM
     assert node.cap(A, 701_000_000) is CapStatus.ABOVE_MAXIMUM
     assert limits() == [400_000, 200_000]
     node.pass_time(101)
     assert limits() == [200_000, 200_000]
-    node.power.renew(10 * S)
+    at_once(node.power.renew(10 * S))
     assert node.cap(A, 400_000_000) is CapStatus.OK
     assert node.power.stop()
     assert limits() == [200_000, 200_000]
@@ -260,7 +260,7 @@ def test_another_writer_is_found():
 
 def test_a_lost_gpu_does_not_touch_the_others():
     node = Node(Gpu(uuid=A), Gpu(uuid=B))
-    node.power.renew(100 * S)
+    at_once(node.power.renew(100 * S))
     node.library.gpus[0].lost = True
     node.pass_time(10)
     assert not node.power.zones[name_of(A)].valid

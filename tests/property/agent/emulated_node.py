@@ -12,6 +12,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from waiting import at_once
+
 from wattfold.contract.ids import ZoneName
 from wattfold.nodeagent.adapters.devices.zone_ranges import RangeSetting
 from wattfold.nodeagent.adapters.devices.zone_search import discover
@@ -127,14 +129,13 @@ class Guard:
     def __init__(self, clock: VirtualClock, steps: Steps) -> None:
         self._clock = clock
         self._steps = steps
-        self.alive = False
-        self.acted = False
+        self.alive = self.acted = False
         self.answers = True
         self.deadline_ns = 0
         self.writes: list[tuple[str, str, str]] = []
         self.power: NodePower | None = None
 
-    def hold_until(self, deadline_ns: int) -> None:
+    async def hold_until(self, deadline_ns: int) -> None:
         self._steps.step()
         if not self.answers:
             raise WrongState("no guard")
@@ -158,10 +159,9 @@ class Guard:
 
     def agent_died(self) -> None:
         self.power = None
-        if not self.alive:
-            return
-        self.alive = False
-        self._clock.call_in(max(self.deadline_ns - self._clock.now_ns(), 0), self.act)
+        if self.alive:
+            self.alive = False
+            self._clock.call_in(max(self.deadline_ns - self._clock.now_ns(), 0), self.act)
 
     def act(self) -> None:
         self.acted = True
@@ -370,7 +370,7 @@ class EmulatedNode:
         if not self._taken_in(lambda power: power.set_caps([])):
             return False
         try:
-            self.power.renew(duration_ns)
+            at_once(self.power.renew(duration_ns))
         except WrongState:
             return False
         return True

@@ -39,7 +39,7 @@ class PresentOrNot:
         self.present = True
         self.until_ns = 0
 
-    def hold_until(self, deadline_ns: int) -> None:
+    async def hold_until(self, deadline_ns: int) -> None:
         if not self.present:
             raise WrongState("no guard")
         self.until_ns = deadline_ns
@@ -74,10 +74,10 @@ async def play(folder: Path, steps) -> None:
         if kind == "caps":
             granted |= set_caps(power, value)
         elif kind == "renew":
-            power.renew(3_600_000_000_000)
+            await power.renew(3_600_000_000_000)
             assert guard.until_ns == power.lease.expires_ns
         elif kind == "no guard":
-            renew_without_guard(power, guard)
+            await renew_without_guard(power, guard)
         elif kind == "lapse":
             power.lease = power.lease.ended()
             power.sample()
@@ -101,10 +101,10 @@ async def play(folder: Path, steps) -> None:
     store.close()
 
 
-def renew_without_guard(power: NodePower, guard: PresentOrNot) -> None:
+async def renew_without_guard(power: NodePower, guard: PresentOrNot) -> None:
     before, guard.present = power.lease, False
     with pytest.raises(WrongState):
-        power.renew(3_600_000_000_000)
+        await power.renew(3_600_000_000_000)
     assert power.lease == before
     guard.present = True
 

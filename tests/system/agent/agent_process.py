@@ -113,9 +113,11 @@ class AgentProcess:
         unique = f"{self.node}-{next(UNITS)}"
         return common.CommandHeader(epoch=self.epoch, request_id=request_id or unique, cause="test")
 
+    def renewal(self, seconds: float) -> pb.RenewLeaseRequest:
+        return pb.RenewLeaseRequest(header=self.header(), duration_ns=int(seconds * 1e9))
+
     def lease(self, seconds: float = 60) -> pb.RenewLeaseResponse:
-        request = pb.RenewLeaseRequest(header=self.header(), duration_ns=int(seconds * 1e9))
-        return self.stub.RenewLease(request, timeout=240)
+        return self.stub.RenewLease(self.renewal(seconds), timeout=240)
 
     def caps(self, **watts: float) -> list[pb.CapResult]:
         """Set caps by zone, ``package_0=40``."""

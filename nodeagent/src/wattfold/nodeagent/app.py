@@ -50,7 +50,8 @@ from wattfold.nodeagent.service.jobs.accounting import Accounting, AccountingRul
 from wattfold.nodeagent.service.jobs.jobs import NodeJobs
 from wattfold.nodeagent.service.jobs.launching import JobPorts
 from wattfold.nodeagent.service.power.guarding import Guarding
-from wattfold.nodeagent.service.power.power import NodePower, sample_for_ever
+from wattfold.nodeagent.service.power.power import NodePower
+from wattfold.nodeagent.service.power.sampling import sample_for_ever
 from wattfold.v1 import node_agent_pb2_grpc
 
 EXIT_USAGE = 2

@@ -9,23 +9,24 @@ writes nothing if another agent holds the lock or has been in charge since.
 If a living agent does not end its lease (stopped, hung), the guard does so half a second later. The
 open pipe shows that the agent holds the lock, so no other agent is in charge.
 
-A guard has a *second*, a fork that receives the end of the lease and acts if the guard is killed or
-hangs. So two processes besides the agent know when a raised cap must be lowered, whatever runs on
-the node. The second also watches the agent, as a guard that hangs passes no lease on. The guard
-replaces a second that dies. A second ends when another guard is on record. If all three are killed,
-the keepers of the jobs act (`in_charge`, `stand_in`). They use the files of the agent and act
-immediately, because an early floor does no harm.
+A guard has a *second*, a fork that receives all messages and acts if the guard is killed or hangs.
+So two processes besides the agent know when a raised cap must be lowered, whatever runs on the
+node. The second confirms each end of a lease, and the guard passes this on to the agent, which
+begins a lease only then. The guard replaces a second that dies or is late. The second also watches
+the agent. It ends when another guard is on record. If all three are killed, the keepers of the
+jobs act (`in_charge`, `stand_in`). They use the files of the agent and act immediately, because an
+early floor does no harm.
 
-Its last arguments are the state folder and the instance of the agent. It prints ``ready`` when it
-listens. Input is one JSON
-object per line, and a key replaces its earlier value: ``deadline_ns`` (monotonic clock), ``writes``
-(pairs of path and text), ``bye``. The guard decides nothing: the agent computes the writes.
+Its last arguments are the state folder and the instance of the agent. Input is one JSON object per
+line, and a key replaces its earlier value: ``deadline_ns`` (monotonic clock), ``writes`` (pairs of
+path and text), ``bye``. Output is one number per line: a ``deadline_ns`` that guard and second
+hold, with all earlier messages; first 0, when both listen. The guard decides nothing: the agent
+computes the writes.
 """
 
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
 import os
 import select
@@ -34,23 +35,30 @@ import sys
 import time
 from typing import Any, NoReturn
 
+from wattfold.nodeagent.guard_records import (
+    GUARD_RECORD,
+    HUNG,
+    RETRY_MS,
+    WRITES_RECORD,
+    done,
+    lapse,
+    note,
+    on_record,
+    read,
+    since,
+)
 from wattfold.nodeagent.guard_writes import attempt_writes
 
 NAME = "wattfold-guard"
 SECOND_NAME = "wattfold-second"
-LOCK_FILE = "lock"
-GUARD_RECORD = "guard.json"
-WRITES_RECORD = "guard-writes.json"
-LAPSE_RECORD = "guard-lapse.json"
-_ATTEMPTS = 10
-_RETRY_MS = 500
 _PATIENCE_NS = 500_000_000
 _SECOND_PATIENCE_NS = 1_000_000_000
 """The guard acts first, and the coordinator assumes 1.5 s."""
+_CONFIRM_NS = 500_000_000
+"""A second that does not confirm in this time is replaced."""
 _LOOK_MS = 1000
 _AGENT_FD = 3
 """Descriptor of the agent in a second."""
-_HUNG = "the agent did not end its lease"
 _BOTH = "the agent and its guard were killed"
 _IGNORED = (
     signal.SIGINT,
@@ -72,19 +80,16 @@ def main() -> None:
     told: dict[str, Any] = {}
     # The agent waits for this guard, so the parent is the agent.
     second = _Second(state_dir, instance, os.pidfd_open(os.getppid()))
-    second.keep(told)
-    os.write(1, b"ready\n")
-    _leave_output()
+    os.set_blocking(1, False)
     _follow(state_dir, instance, told, _PATIENCE_NS, second=second)
     if told.get("bye"):
-        second.tell({"bye": True})
         return
     due_ns = max(told.get("deadline_ns", 0), time.monotonic_ns())
-    while _since(due_ns) < 0:
+    while since(due_ns) < 0:
         select.poll().poll(_milliseconds_to(due_ns))
-    _lapse(state_dir, instance, _writes(told, state_dir), due_ns)
-    if _done(state_dir, instance):
-        second.tell({"bye": True})
+    lapse(state_dir, instance, _writes(told, state_dir), due_ns)
+    if done(state_dir, instance):
+        second.tell(b'{"bye": true}\n', 0)
 
 
 def _be_called(name: str) -> None:
@@ -101,59 +106,84 @@ class _Second:
         self._pid = 0
         self._begun_ns = 0
         self._pipe = -1
+        self._asked_ns: int | None = None
+        """When it was told an end of a lease that it has not confirmed; None = all confirmed."""
+        self._deadline_ns = 0
         self.fd: int | None = None
-        """Becomes readable when the second ends; None = no second."""
+        """Becomes readable when the second confirms or ends; None = no second."""
 
     def keep(self, told: dict[str, Any]) -> None:
-        """Replace a second that has ended or did not start, with a limit on the rate."""
-        if self.fd is not None and _ended(self.fd):
+        """Replace a second that has ended or is late, with a limit on the rate."""
+        if self.fd is not None and self.milliseconds() == 0:
+            os.kill(self._pid, signal.SIGKILL)
+            # Its end comes later, or never while a device blocks it.
+            self._asked_ns = None
+        if self.fd is None and since(self._begun_ns) >= RETRY_MS * 1_000_000:
+            self._begun_ns = time.monotonic_ns()
+            self._start(told)
+
+    def milliseconds(self) -> int | None:
+        """Return the time until `keep` has to be called; None = no limit."""
+        if self.fd is None:
+            return RETRY_MS
+        if self._asked_ns is None:
+            return None
+        return _milliseconds_to(self._asked_ns + _CONFIRM_NS)
+
+    def _start(self, told: dict[str, Any]) -> None:
+        ends: list[int] = []
+        try:
+            ends += os.pipe()
+            ends += os.pipe()
+            self._pid = os.fork()
+        except OSError:
+            for end in ends:
+                os.close(end)
+            return
+        reader, self._pipe, self.fd, answers = ends
+        if self._pid == 0:
+            fds = (reader, answers, self._agent_fd)
+            _be_second(fds, self._state_dir, self._instance, told)
+        os.close(reader)
+        os.close(answers)
+        os.set_blocking(self._pipe, False)
+        self._deadline_ns, self._asked_ns = told.get("deadline_ns", 0), time.monotonic_ns()
+
+    def tell(self, line: bytes, deadline_ns: int) -> None:
+        """Send a message to the second. A second that does not read is killed."""
+        if self.fd is None:
+            return
+        if self._deadline_ns != deadline_ns:
+            self._deadline_ns = deadline_ns
+            self._asked_ns = self._asked_ns or time.monotonic_ns()
+        try:
+            whole = os.write(self._pipe, line) == len(line)
+        except BlockingIOError:
+            whole = False
+        except BrokenPipeError:
+            # It has ended. The next second receives everything at its start.
+            return
+        if not whole:
+            os.kill(self._pid, signal.SIGKILL)
+
+    def hear(self) -> None:
+        """Pass on what the second confirms, or take notice of its end."""
+        assert self.fd is not None
+        said = os.read(self.fd, 65536)
+        if not said:
             os.waitpid(self._pid, 0)
             os.close(self.fd)
             os.close(self._pipe)
             self.fd = None
-        if self.fd is None and _since(self._begun_ns) >= _RETRY_MS * 1_000_000:
-            self._begun_ns = time.monotonic_ns()
-            with contextlib.suppress(OSError):
-                self._start(told)
-
-    def _start(self, told: dict[str, Any]) -> None:
-        reader, writer = os.pipe()
-        begun, begins = os.pipe()
-        try:
-            self._pid = os.fork()
-            if self._pid == 0:
-                _be_second(reader, self._agent_fd, self._state_dir, self._instance, told)
-            self.fd, self._pipe = os.pidfd_open(self._pid), writer
-        finally:
-            os.close(reader)
-            os.close(begins)
-            if self.fd is None:
-                os.close(writer)
-            else:
-                # While the second still holds the guard's input, the agent could not detect the
-                # guard's end.
-                _wait_for_end(begun)
-            os.close(begun)
-        os.set_blocking(writer, False)
-
-    def tell(self, message: dict[str, Any]) -> None:
-        """Send a short message to the second. A second that does not read is killed."""
-        if self.fd is None:
-            return
-        try:
-            os.write(self._pipe, json.dumps(message).encode() + b"\n")
-        except BlockingIOError:
-            os.kill(self._pid, signal.SIGKILL)
-        except BrokenPipeError:
-            # It has ended. The next second receives everything at its start.
-            return
+        elif int(said.split()[-1]) == self._deadline_ns:
+            self._asked_ns = None
+            _confirm(self._deadline_ns)
 
 
-def _wait_for_end(pipe: int) -> None:
-    """Wait briefly until no process holds the other end of a pipe."""
-    poll = select.poll()
-    poll.register(pipe, select.POLLIN)
-    poll.poll(_LOOK_MS)
+def _confirm(deadline_ns: int) -> None:
+    # Nobody listens after the end of the agent, or of the guard.
+    with contextlib.suppress(OSError):
+        os.write(1, b"%d\n" % deadline_ns)
 
 
 def _ended(pidfd: int) -> bool:
@@ -163,17 +193,19 @@ def _ended(pidfd: int) -> bool:
 
 
 def _be_second(
-    reader: int, agent_fd: int, state_dir: str, instance: str, told: dict[str, Any]
+    fds: tuple[int, int, int], state_dir: str, instance: str, told: dict[str, Any]
 ) -> NoReturn:
-    """Run as a second."""
+    """Run as a second, with pipes from and to the guard and a PID descriptor of the agent."""
     try:
+        reader, answers, agent_fd = fds
         os.dup2(reader, 0)
+        os.dup2(answers, 1)
         if agent_fd != _AGENT_FD:
             os.dup2(agent_fd, _AGENT_FD)
         # An inherited pipe end would hide the end of another process.
         os.closerange(_AGENT_FD + 1, os.sysconf("SC_OPEN_MAX"))
-        _leave_output()
         _be_called(SECOND_NAME)
+        _confirm(told.get("deadline_ns", 0))
         _follow(state_dir, instance, told, _SECOND_PATIENCE_NS, agent_fd=_AGENT_FD)
         if not told.get("bye"):
             _take_over(state_dir, instance, told)
@@ -188,22 +220,15 @@ def _take_over(state_dir: str, instance: str, told: dict[str, Any]) -> None:
     """
     due_ns = told.get("deadline_ns", 0) or time.monotonic_ns()
     hung_ns = due_ns + _SECOND_PATIENCE_NS
-    while _on_record(state_dir, instance) and not _done(state_dir, instance):
-        writes = _writes(_read(state_dir, WRITES_RECORD) or told, state_dir)
-        if _since(due_ns) >= 0 and _lapse(state_dir, instance, writes, due_ns, _BOTH):
+    while on_record(state_dir, instance) and not done(state_dir, instance):
+        writes = _newest_writes(told, state_dir)
+        if since(due_ns) >= 0 and lapse(state_dir, instance, writes, due_ns, _BOTH):
             return
-        if hung_ns and _since(hung_ns) >= 0:
+        if hung_ns and since(hung_ns) >= 0:
             _help(state_dir, instance, writes, due_ns)
             hung_ns = 0
-        next_ns = due_ns if _since(due_ns) < 0 else hung_ns
+        next_ns = due_ns if since(due_ns) < 0 else hung_ns
         select.poll().poll(min(_LOOK_MS, _milliseconds_to(next_ns) or _LOOK_MS))
-
-
-def _leave_output() -> None:
-    null = os.open("/dev/null", os.O_WRONLY)
-    for fd in (1, 2):
-        os.dup2(null, fd)
-    os.close(null)
 
 
 def _follow(
@@ -217,7 +242,7 @@ def _follow(
 ) -> None:
     """Process messages until the end of input. An incomplete line is ignored.
 
-    ``agent_fd`` is a PID descriptor of the agent, for a second.
+    ``second`` belongs to a guard. ``agent_fd`` is a PID descriptor of the agent, for a second.
     """
     rest, killed = b"", False
     while True:
@@ -226,75 +251,81 @@ def _follow(
             # A guard that hangs may have had a lease of this agent, and not passed it on.
             agent_fd, killed = None, True
             told["deadline_ns"] = due_ns = time.monotonic_ns()
-        if due_ns and _since(due_ns + patience_ns) >= 0:
-            writes = _writes(told, state_dir)
+        if due_ns and since(due_ns + patience_ns) >= 0:
+            writes = _writes(told, state_dir) if second else _newest_writes(told, state_dir)
             if not killed:
                 _help(state_dir, instance, writes, due_ns)
-            elif not _done(state_dir, instance):
-                _lapse(state_dir, instance, writes, due_ns, _BOTH)
+            elif not done(state_dir, instance):
+                lapse(state_dir, instance, writes, due_ns, _BOTH)
             told["deadline_ns"] = due_ns = 0
             if second:
-                second.tell({"deadline_ns": 0})
+                second.tell(b'{"deadline_ns": 0}\n', 0)
         wait_ms = _milliseconds_to(due_ns + patience_ns) if due_ns else None
-        if not _readable(wait_ms, told, second, None if due_ns else agent_fd):
+        if second:
+            second.keep(told)
+        if not _readable(wait_ms, second, None if due_ns else agent_fd):
             continue
         chunk = os.read(0, 65536)
         if not chunk:
             return
         *lines, rest = (rest + chunk).split(b"\n")
         for line in lines:
-            told.update(json.loads(line))
-        if second and told.get("deadline_ns", 0) != due_ns:
-            second.tell({"deadline_ns": told["deadline_ns"]})
+            message = json.loads(line)
+            told.update(message)
+            if second:
+                second.tell(line + b"\n", told.get("deadline_ns", 0))
+            elif "deadline_ns" in message:
+                _confirm(message["deadline_ns"])
 
 
-def _readable(
-    milliseconds: int | None, told: dict[str, Any], second: _Second | None, agent_fd: int | None
-) -> bool:
-    """Wait for input. Returns False at a timeout, or if the second or the agent has ended."""
+def _readable(milliseconds: int | None, second: _Second | None, agent_fd: int | None) -> bool:
+    """Wait for input. Returns False at a timeout, or if the second or the agent did something."""
     poll = select.poll()
     poll.register(0, select.POLLIN)
     if agent_fd is not None:
         poll.register(agent_fd, select.POLLIN)
     if second:
-        second.keep(told)
-        if second.fd is None:
-            milliseconds = min(_RETRY_MS, _RETRY_MS if milliseconds is None else milliseconds)
-        else:
+        limits = [ms for ms in (milliseconds, second.milliseconds()) if ms is not None]
+        milliseconds = min(limits, default=None)
+        if second.fd is not None:
             poll.register(second.fd, select.POLLIN)
-    return any(fd == 0 for fd, _ in poll.poll(milliseconds))
+    ready = {fd for fd, _ in poll.poll(milliseconds)}
+    if second and second.fd in ready:
+        second.hear()
+    return 0 in ready
 
 
 def _help(state_dir: str, instance: str, writes: list[list[str]], due_ns: int) -> None:
     """End the lease of a living agent that does not end it itself."""
-    record = {"cause": _HUNG, "late_ns": _since(due_ns)}
-    _note(state_dir, instance, record, attempt_writes(writes))
+    record = {"cause": HUNG, "late_ns": since(due_ns)}
+    note(state_dir, instance, record, attempt_writes(writes))
 
 
 def _writes(told: dict[str, Any], state_dir: str) -> list[list[str]]:
     """Return the writes that bring the node to its floor: as received, or else as on disk."""
     if "writes" not in told:
-        told = _read(state_dir, WRITES_RECORD)
+        told = read(state_dir, WRITES_RECORD)
     found = told.get("writes")
     pairs = found if isinstance(found, list) else []
     return [p for p in pairs if isinstance(p, list) and len(p) == 2 and all(map(_is_text, p))]
+
+
+def _newest_writes(told: dict[str, Any], state_dir: str) -> list[list[str]]:
+    """Return the writes as on disk, or else as received. A guard that hangs passes none on."""
+    return _writes(read(state_dir, WRITES_RECORD) or told, state_dir)
 
 
 def _is_text(value: object) -> bool:
     return isinstance(value, str)
 
 
-def _since(time_ns: int) -> int:
-    return time.monotonic_ns() - time_ns
-
-
 def _milliseconds_to(time_ns: int) -> int:
-    return max(-_since(time_ns) // 1_000_000 + 1, 0)
+    return max(-since(time_ns) // 1_000_000 + 1, 0)
 
 
 def in_charge(state_dir: str) -> int | None:
     """Return a descriptor that becomes readable when the guard on record ends; None without one."""
-    record = _read(state_dir, GUARD_RECORD)
+    record = read(state_dir, GUARD_RECORD)
     try:
         fd = os.pidfd_open(record["pid"])
         # Opened first, so that the PID cannot pass to another process meanwhile.
@@ -311,90 +342,6 @@ def in_charge(state_dir: str) -> int | None:
 
 def stand_in(state_dir: str) -> None:
     """Do the remaining work of the guard on record if it was killed before."""
-    instance = _read(state_dir, GUARD_RECORD).get("instance", "")
-    if instance and not _done(state_dir, instance):
-        _lapse(state_dir, instance, _writes({}, state_dir), time.monotonic_ns(), _BOTH)
-
-
-def _on_record(state_dir: str, instance: str) -> bool:
-    return _read(state_dir, GUARD_RECORD).get("instance") == instance
-
-
-def _done(state_dir: str, instance: str) -> bool:
-    """Whether the node was brought to its floor after this guard's agent had ended."""
-    found = _read(state_dir, LAPSE_RECORD)
-    # An agent that only hung may have raised the caps again.
-    over = found.get("instance") == instance and found.get("cause") != _HUNG
-    return over and not found.get("failed")
-
-
-def _read(state_dir: str, name: str) -> dict[str, Any]:
-    """Return a record; empty if the file is absent or invalid."""
-    try:
-        with open(os.path.join(state_dir, name), "rb") as file:
-            found = json.load(file)
-    except (OSError, ValueError, RecursionError):
-        return {}
-    return found if isinstance(found, dict) else {}
-
-
-def _lapse(
-    state_dir: str,
-    instance: str,
-    writes: list[list[str]],
-    due_ns: int,
-    cause: str = "the agent was killed",
-) -> bool:
-    """Perform the writes. Failed writes are repeated for some time, each time under the lock.
-
-    Returns False if another agent is in charge.
-    """
-    record: dict[str, Any] = {"cause": cause}
-    left = writes
-    for attempt in range(_ATTEMPTS):
-        if attempt:
-            select.poll().poll(_RETRY_MS)
-        lock = _claim(state_dir, instance)
-        if lock is None:
-            return False
-        try:
-            failed = attempt_writes(left)
-            left = [write for write, _ in failed]
-            record.setdefault("late_ns", _since(due_ns))
-            _note(state_dir, instance, record, failed)
-        finally:
-            os.close(lock)
-        if not left:
-            break
-    return True
-
-
-def _claim(state_dir: str, instance: str) -> int | None:
-    """Return the held lock; None if another agent is, or has been, in charge of the node."""
-    try:
-        lock = os.open(os.path.join(state_dir, LOCK_FILE), os.O_RDWR)
-    except OSError:
-        # Without its folder no agent can run, so the floor is right.
-        return os.open("/dev/null", os.O_RDWR)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        with open(os.path.join(state_dir, GUARD_RECORD), "rb") as file:
-            if json.load(file)["instance"] == instance:
-                return lock
-    except (OSError, ValueError, KeyError, TypeError):
-        pass
-    os.close(lock)
-    return None
-
-
-def _note(
-    state_dir: str, instance: str, record: dict[str, Any], failed: list[tuple[list[str], str]]
-) -> None:
-    record.setdefault("at_unix_ns", time.time_ns())
-    record |= {"instance": instance, "failed": [f"{path}: {why}" for (path, _), why in failed]}
-    path = os.path.join(state_dir, LAPSE_RECORD)
-    # A failure cannot be reported, and the writes matter more.
-    with contextlib.suppress(OSError):
-        with open(path + ".tmp", "w", encoding="ascii") as file:
-            json.dump(record, file)
-        os.rename(path + ".tmp", path)
+    instance = read(state_dir, GUARD_RECORD).get("instance", "")
+    if instance and not done(state_dir, instance):
+        lapse(state_dir, instance, _writes({}, state_dir), time.monotonic_ns(), _BOTH)

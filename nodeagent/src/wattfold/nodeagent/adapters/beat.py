@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Callable
 
 _BEGUN_S = time.monotonic()
 """The phase of the beats differs between the agents of a host."""
@@ -17,7 +18,26 @@ _EARLY = 0.01
 
 async def next_beat(period_s: float) -> None:
     """Wait for the next multiple of a period since the start of the agent."""
+    await asyncio.sleep(_next_s(period_s) - asyncio.get_running_loop().time())
+
+
+async def on_beats(period_s: float, act: Callable[[], None]) -> None:
+    """Call back at each beat until cancelled. It takes half the turns of the loop of a task."""
     loop = asyncio.get_running_loop()
-    since_s = loop.time() - _BEGUN_S
-    beats = int(since_s / period_s + _EARLY) + 1
-    await asyncio.sleep(beats * period_s - since_s)
+    timer: asyncio.TimerHandle
+
+    def beat() -> None:
+        nonlocal timer
+        act()
+        timer = loop.call_at(_next_s(period_s), beat)
+
+    timer = loop.call_at(_next_s(period_s), beat)
+    try:
+        await loop.create_future()
+    finally:
+        timer.cancel()
+
+
+def _next_s(period_s: float) -> float:
+    since_s = asyncio.get_running_loop().time() - _BEGUN_S
+    return _BEGUN_S + (int(since_s / period_s + _EARLY) + 1) * period_s

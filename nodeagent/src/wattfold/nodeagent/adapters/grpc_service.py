@@ -212,7 +212,7 @@ class NodeAgentService(node_agent_pb2_grpc.NodeAgentServicer):
         """Renew the lease, so that caps above the floor stay in force."""
 
         async def act() -> pb.RenewLeaseResponse:
-            self._power.renew(request.duration_ns)
+            await self._power.renew(request.duration_ns)
             caps = wire.zone_caps(self._power.zones.values())
             return pb.RenewLeaseResponse(remaining_ns=self._power.remaining_ns(), caps=caps)
 

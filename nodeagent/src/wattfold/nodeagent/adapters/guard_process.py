@@ -1,8 +1,9 @@
-"""One guard process and the pipe to it. No call blocks or keeps more than one message.
+"""One guard process and the pipes to and from it. No call blocks or keeps more than one message.
 
-A lease is at most as long as the guard knows. Its deadline is one short write, which the kernel
-accepts completely or not at all. The list of writes may be long. The part that the pipe does not
-accept follows later, and only the newest list is kept.
+A lease is at most as long as the guard and its second know. Its end is one short write, which the
+kernel accepts completely or not at all, and the guard answers with the same number when both hold
+it. The list of writes may be long. The part that the pipe does not accept follows later, and only
+the newest list is kept.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from wattfold.nodeagent import guard
-from wattfold.nodeagent.adapters.jobs.processes import ended, readable
+from wattfold.nodeagent.adapters.jobs.processes import ended
 
 Writes = Sequence[tuple[Path, str]]
 SOURCES = str(Path(guard.__file__).resolve().parents[2])
@@ -29,6 +30,8 @@ START = (
 )
 """Program of the guard. The arguments are `SOURCES`, the state folder and the instance."""
 _READY_S = 20.0
+_CONFIRM_S = 1.5
+"""The coordinator waits for 2 s, and the guard replaces its second after 0.5 s."""
 _GOODBYE_S = 5.0
 
 
@@ -39,14 +42,25 @@ class GuardProcess:
         assert process.stdin is not None
         self.pid = process.pid
         self._process = process
+        assert process.stdout is not None
         self._fd = process.stdin.fileno()
+        self._answers = process.stdout.fileno()
         self._rest = b""
         self._next = b""
+        self._asked_ns = 0
+        self._said = b""
+        self._silent = False
+        self._waiting: asyncio.Future[bool] | None = None
         os.set_blocking(self._fd, False)
+        os.set_blocking(self._answers, False)
+        asyncio.get_running_loop().add_reader(self._answers, self._hear)
 
     @classmethod
     async def start(cls, state_dir: Path, instance: str) -> GuardProcess:
-        """Start a guard and wait until it listens. Raises OSError and leaves no process then."""
+        """Start a guard and wait until it and its second listen.
+
+        Raises OSError and leaves no process then.
+        """
         process = subprocess.Popen(
             [sys.executable, "-I", "-S", "-c", START, SOURCES, str(state_dir), instance],
             stdin=subprocess.PIPE,
@@ -59,12 +73,8 @@ class GuardProcess:
         )
         found = cls(process)
         try:
-            assert process.stdout is not None
-            with process.stdout:
-                async with asyncio.timeout(_READY_S):
-                    await readable(process.stdout.fileno())
-                if process.stdout.read(16) != b"ready\n":
-                    raise OSError("the guard ended before it was ready")
+            if not await found.confirms(_READY_S):
+                raise OSError("the guard ended before it was ready")
         except BaseException:
             await found.end()
             raise
@@ -72,13 +82,44 @@ class GuardProcess:
 
     def hold_until(self, deadline_ns: int) -> bool:
         """Send the end of the lease. Returns False if the guard did not receive it."""
+        self._asked_ns = deadline_ns
+        self._settle(confirmed=False)
         if self._rest or self._next:
             return False
         return self._whole({"deadline_ns": deadline_ns})
 
+    async def confirms(self, within_s: float = _CONFIRM_S) -> bool:
+        """Wait until guard and second hold the end of the lease that was just sent.
+
+        Returns False if another end was sent meanwhile or the guard has ended. Raises TimeoutError.
+        """
+        if self._silent:
+            return False
+        self._waiting = asyncio.get_running_loop().create_future()
+        async with asyncio.timeout(within_s):
+            return await self._waiting
+
+    def _hear(self) -> None:
+        try:
+            said = os.read(self._answers, 65536)
+        except BlockingIOError:
+            return
+        *lines, self._said = (self._said + said).split(b"\n")
+        if not said:
+            self._silent = True
+            asyncio.get_running_loop().remove_reader(self._answers)
+            self._settle(confirmed=False)
+        elif lines and int(lines[-1]) == self._asked_ns:
+            self._settle(confirmed=True)
+
+    def _settle(self, *, confirmed: bool) -> None:
+        if self._waiting is not None and not self._waiting.done():
+            self._waiting.set_result(confirmed)
+
     def replace_writes(self, writes: Writes, deadline_ns: int) -> None:
         """Send the writes, with the end of their lease."""
         pairs = [(str(path), text) for path, text in writes]
+        self._asked_ns = deadline_ns
         self._next = _line({"writes": pairs, "deadline_ns": deadline_ns})
         self._flush()
 
@@ -120,9 +161,14 @@ class GuardProcess:
 
     def _close(self) -> None:
         self._rest = self._next = b""
-        asyncio.get_running_loop().remove_writer(self._fd)
+        loop = asyncio.get_running_loop()
+        loop.remove_writer(self._fd)
+        loop.remove_reader(self._answers)
+        self._settle(confirmed=False)
         assert self._process.stdin is not None
+        assert self._process.stdout is not None
         self._process.stdin.close()
+        self._process.stdout.close()
 
     def _whole(self, message: dict[str, object]) -> bool:
         # Up to PIPE_BUF (4096 bytes) a pipe accepts everything or nothing.

@@ -18,7 +18,7 @@ from wattfold.nodeagent import logs
 from wattfold.nodeagent.adapters.locks import locked
 from wattfold.nodeagent.adapters.state_sync import sync_folder
 from wattfold.nodeagent.core.errors import Broken, NoSpace, Refused
-from wattfold.nodeagent.guard import LOCK_FILE
+from wattfold.nodeagent.guard_records import LOCK_FILE
 
 _NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE}
 

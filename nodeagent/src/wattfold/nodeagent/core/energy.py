@@ -35,13 +35,10 @@ class EnergyMeter(NamedTuple):
         if step_uj < 0:
             step_uj += self.range_uj
         reset = not 0 <= step_uj <= energy_uj_max(self.power_uw_max, time_ns - self.last_ns)
+        total_uj = self.total_uj + (0 if reset else step_uj)
+        # By position: by name takes twice as long, and the meters are read ten times a second.
         return EnergyMeter(
-            range_uj=self.range_uj,
-            power_uw_max=self.power_uw_max,
-            last_raw_uj=raw_uj,
-            last_ns=time_ns - late_ns,
-            total_uj=self.total_uj + (0 if reset else step_uj),
-            reset=reset,
+            self.range_uj, self.power_uw_max, raw_uj, time_ns - late_ns, total_uj, reset
         )
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 import time
+import weakref
 from pathlib import Path
 from typing import Protocol
 
@@ -59,6 +60,8 @@ class RealFiles:
         self._stamped = stamped
         self._paths: dict[str, Path] = {}
         self._found: dict[tuple[str, str], Path] = {}
+        self._kept: dict[tuple[str, str], int] = {}
+        weakref.finalize(self, _close, self._kept)
 
     def folders(self) -> list[str]:
         """The zones of all interfaces, those of the main one first."""
@@ -74,6 +77,8 @@ class RealFiles:
 
     def read(self, folder: str, file: str) -> str:
         """Return the text without its newline. Raises OSError."""
+        if not self._stamped:
+            return self._read_kept(folder, file)
         fd = os.open(self._name(folder, file), os.O_RDONLY)
         try:
             return _text(fd)
@@ -82,14 +87,30 @@ class RealFiles:
 
     def read_counter(self, folder: str, file: str) -> tuple[str, int]:
         """Return the text and its age in nanoseconds. Raises OSError."""
+        if not self._stamped:
+            return self._read_kept(folder, file), 0
         fd = os.open(self._name(folder, file), os.O_RDONLY)
         try:
             text = _text(fd)
-            if not self._stamped:
-                return text, 0
             return text, max(time.monotonic_ns() - os.fstat(fd).st_mtime_ns, 0)
         finally:
             os.close(fd)
+
+    def _read_kept(self, folder: str, file: str) -> str:
+        """Read a file that stays open while it exists. To open it takes most of a reading."""
+        fd = self._kept.get((folder, file))
+        if fd is not None:
+            try:
+                data = os.pread(fd, _ATTRIBUTE_BYTES_MAX, 0)
+                # sysfs refuses to read what is gone; other trees do not.
+                if os.fstat(fd).st_nlink:
+                    return data.decode("ascii", "replace").strip()
+            except OSError:
+                # The zone may be back under another descriptor.
+                pass
+            os.close(self._kept.pop((folder, file)))
+        fd = self._kept[folder, file] = os.open(self._name(folder, file), os.O_RDONLY)
+        return _decoded(os.pread(fd, _ATTRIBUTE_BYTES_MAX, 0))
 
     def write(self, folder: str, file: str, text: str) -> None:
         """Replace the value. Raises OSError."""
@@ -117,7 +138,16 @@ class RealFiles:
 
 
 def _text(fd: int) -> str:
-    return os.read(fd, _ATTRIBUTE_BYTES_MAX).decode("ascii", "replace").strip()
+    return _decoded(os.read(fd, _ATTRIBUTE_BYTES_MAX))
+
+
+def _decoded(data: bytes) -> str:
+    return data.decode("ascii", "replace").strip()
+
+
+def _close(files: dict[tuple[str, str], int]) -> None:
+    while files:
+        os.close(files.popitem()[1])
 
 
 def may(path: Path, mode: int) -> bool:

@@ -1,7 +1,7 @@
 """Supervision of the guard, which acts if the agent is killed.
 
-There is no lease without a guard. A guard that dies or does not read its input is replaced. The
-current lease continues meanwhile, under the agent's own timer.
+There is no lease before a guard and its second hold its end. A guard that dies, or does not read or
+confirm in time, is replaced. The current lease continues meanwhile, under the agent's own timer.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from wattfold.nodeagent.adapters.guard_process import GuardProcess, Writes, is_g
 from wattfold.nodeagent.adapters.jobs import procfs
 from wattfold.nodeagent.adapters.state_store import StateStore
 from wattfold.nodeagent.core.errors import Refused, WrongState
-from wattfold.nodeagent.guard import GUARD_RECORD, LAPSE_RECORD, WRITES_RECORD
+from wattfold.nodeagent.guard_records import GUARD_RECORD, LAPSE_RECORD, WRITES_RECORD
 
 _CHECK_S = 5.0
 """A guard that has read none of its pending input in this time is replaced."""
@@ -68,14 +68,30 @@ class Guarding:
             self._guard = None
         self._store.remove(GUARD_RECORD)
 
-    def hold_until(self, deadline_ns: int) -> None:
-        """Set the end of the lease (monotonic clock). Raises WrongState if no guard receives it."""
-        if self._guard is None or not self._guard.hold_until(deadline_ns):
+    async def hold_until(self, deadline_ns: int) -> None:
+        """Set the end of the lease (monotonic clock), and wait until guard and second hold it.
+
+        Raises WrongState if they do not in time, or if the lease has ended meanwhile.
+        """
+        before_ns, self._deadline_ns = self._deadline_ns, deadline_ns
+        if not await self._held(deadline_ns):
+            if self._deadline_ns == deadline_ns:
+                self._deadline_ns = before_ns
             raise WrongState(
-                "the guard of this node is not running: it ends the lease if the agent is killed,"
-                " so the agent grants no lease without it"
+                "the guard of this node has not confirmed the lease: it ends the lease if the agent"
+                " is killed or hangs, so the agent grants no lease without it"
             )
-        self._deadline_ns = deadline_ns
+
+    async def _held(self, deadline_ns: int) -> bool:
+        guard = self._guard
+        if guard is None or not guard.hold_until(deadline_ns):
+            return False
+        try:
+            return await guard.confirms()
+        except TimeoutError:
+            logs.warning("guard_stuck", pid=guard.pid, reason="it does not confirm a lease")
+            guard.kill()
+            return False
 
     def lapsed(self) -> None:
         """Record that the lease has ended."""
@@ -103,6 +119,8 @@ class Guarding:
             self._store.write(WRITES_RECORD, {"writes": pairs}, durable=False)
         except Refused as error:
             logs.warning("guard_writes_not_stored", reason=error)
+            # The second prefers them to what it was told.
+            self._store.remove(WRITES_RECORD)
 
     def relieve(self) -> None:
         """End the guard of an earlier agent. The lock of the state folder must be held."""
@@ -150,6 +168,9 @@ class Guarding:
                 "start_ticks": stat.start_ticks if stat else 0,
             }
             # Before it is on record, so that the second of the previous guard stays until then.
+            guard.replace_writes(self._writes(), self._deadline_ns)
+            if not await guard.confirms():
+                raise OSError("the guard ended before it held the lease")
             self._guard, self._told = guard, None
             self.refresh()
             self._store.write(GUARD_RECORD, record, durable=False)

@@ -8,7 +8,7 @@ command of a coordinator readmits it.
 
 from __future__ import annotations
 
-import time
+import asyncio
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,7 +16,6 @@ from wattfold.contract.ids import EPOCH_MAX, Epoch
 from wattfold.contract.repeats import Repeats
 from wattfold.contract.units import NS_PER_S, w_from_uw
 from wattfold.nodeagent import logs
-from wattfold.nodeagent.adapters.beat import next_beat
 from wattfold.nodeagent.adapters.devices.powercap import PowercapZone
 from wattfold.nodeagent.adapters.devices.powercap_interface import Look
 from wattfold.nodeagent.core.caps import (
@@ -74,6 +73,7 @@ class NodePower:
         self._timer: Timer | None = None
         self._samples = 0
         self._entered = False
+        self._renewing = asyncio.Lock()
         self._repeats = Repeats()
 
     @property
@@ -134,21 +134,23 @@ class NodePower:
             logs.info("epoch_changed", old=self.lease.epoch, new=lease.epoch)
         self.lease = lease
 
-    def renew(self, duration_ns: int) -> None:
+    async def renew(self, duration_ns: int) -> None:
         """Extend the lease by this time from now. Readmits a node that has left.
 
         Raises InvalidRequest, and WrongState without a guard or if a zone of a node that has left
         is unreadable. There is no new lease in these cases.
         """
-        now_ns = self._clock.now_ns()
-        lease = self.lease.renewed(duration_ns, now_ns)
-        self._take_in()
-        self._guard.hold_until(now_ns + duration_ns)
-        self.lease = lease
-        self.at_floor = False
-        if self._timer is not None:
-            self._timer.cancel()
-        self._timer = self._clock.call_in(duration_ns, self._expired)
+        async with self._renewing:
+            now_ns = self._clock.now_ns()
+            self.lease.renewed(duration_ns, now_ns)
+            self._take_in()
+            await self._guard.hold_until(now_ns + duration_ns)
+            # Derived now: another coordinator may have been admitted meanwhile.
+            self.lease = self.lease.renewed(duration_ns, now_ns)
+            self.at_floor = False
+            if self._timer is not None:
+                self._timer.cancel()
+            self._timer = self._clock.call_in(self.remaining_ns(), self._expired)
 
     def remaining_ns(self) -> int:
         """Return the remaining time of the lease, 0 without a lease."""
@@ -303,7 +305,8 @@ class NodePower:
         for state in self.zones.values():
             limits = state.zone.limits
             if state.zone.cannot_cap or limits is None:
-                self._show_uncapped(state)
+                state.cap_uw = 0
+                state.read_back()
                 continue
             outcome = self._write(state, CapRequest(name=state.zone.name, cap_uw=limits.floor_uw))
             if state.failing:
@@ -315,12 +318,6 @@ class NodePower:
             logs.info("at_floor", zones=len(self.zones), epoch=self.lease.epoch)
             self._on_change()
         return reached
-
-    def _show_uncapped(self, state: ZoneState) -> None:
-        try:
-            state.cap_uw = state.zone.read_cap_uw()
-        except (OSError, ValueError):
-            state.cap_uw = 0
 
     def _expired(self) -> None:
         self._timer = None
@@ -338,10 +335,10 @@ class NodePower:
             raw_uj, age_ns = state.zone.read_energy()
             now_ns = self._clock.now_ns()
             before_uj = state.meter.last_raw_uj
-            state.meter = state.meter.after(raw_uj, now_ns - age_ns, now_ns - begun_ns)
-            state.history.add(now_ns - age_ns, state.meter.total_uj, now_ns - begun_ns)
-            state.valid = not state.meter.reset
-            if state.meter.reset:
+            meter = state.meter.after(raw_uj, now_ns - age_ns, now_ns - begun_ns)
+            state.meter, state.valid = meter, not meter.reset
+            state.history.add(now_ns - age_ns, meter.total_uj, now_ns - begun_ns)
+            if meter.reset:
                 self._warn(
                     "energy_counter_reset",
                     state,
@@ -450,18 +447,6 @@ class NodePower:
         name = state.zone.name
         if count := self._repeats.one_more(f"{event} {name} {of}", self._clock.now_ns() / NS_PER_S):
             logs.warning(event, zone=name, **values, times=count)
-
-
-async def sample_for_ever(power: NodePower) -> None:
-    """Sample at 10 Hz until cancelled."""
-    repeats = Repeats()
-    while True:
-        await next_beat(SAMPLE_NS / NS_PER_S)
-        try:
-            power.sample()
-        except Refused as error:
-            if count := repeats.one_more("sample", time.monotonic()):
-                logs.warning("sample_failed", reason=error, times=count)
 
 
 def _obeyed(store: Records) -> Lease:

@@ -13,8 +13,11 @@ from wattfold.contract.units import NS_PER_S
 class LeaseGuard(Protocol):
     """Ends the lease if this agent is killed. It is outside this process."""
 
-    def hold_until(self, deadline_ns: int) -> None:
-        """Set the end of the lease, monotonic clock. Raises WrongState if no guard would end it."""
+    async def hold_until(self, deadline_ns: int) -> None:
+        """Set the end of the lease, monotonic clock, and wait until it is certain to end then.
+
+        Raises WrongState if it is not, or if `lapsed` is called meanwhile.
+        """
         ...
 
     def lapsed(self) -> None:
@@ -49,9 +52,8 @@ class Clock(Protocol):
 class LoopClock:
     """The monotonic clock, and timers of the running event loop."""
 
-    def now_ns(self) -> int:
-        """Return nanoseconds of the monotonic clock."""
-        return time.monotonic_ns()
+    now_ns = staticmethod(time.monotonic_ns)
+    """Return nanoseconds of the monotonic clock."""
 
     def call_in(self, delay_ns: int, what: Callable[[], None]) -> Timer:
         """Call back once, in the event loop."""
