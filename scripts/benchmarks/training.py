@@ -38,7 +38,7 @@ from wattfold.simulator.papers.andreas.jobs import (
 from wattfold.simulator.papers.andreas.settings import (
     COMPOSED,
     SCENARIOS,
-    AndreasSettings,
+    AndreasAssumptions,
     Scenario,
 )
 
@@ -90,7 +90,7 @@ def gaps(mix: Mix) -> tuple[float, float, float, float]:
 
 def waiting(scenario: Scenario) -> Snapshot:
     """A snapshot in which all jobs of a scenario wait."""
-    settings = AndreasSettings(workload=COMPOSED)
+    settings = AndreasAssumptions(workload=COMPOSED)
     machine = machine_of(scenario, NODES, settings)
     jobs = drawn_jobs(scenario, NODES, JOBS, 1, settings)
     table = training_table(jobs, epoch_times(COMPOSED), machine)

@@ -47,7 +47,7 @@ def test_a_whole_log_is_planned_by_the_solver_of_the_setting(solver: str) -> Non
     machine = Machine.of_watts(NODES)
     budget_uw = NODES * machine.busy_uw(machine.cap_uw_min) + 100 * W
     budget = BudgetSchedule(steps=(BudgetStep(at_ns=0, budget_uw=budget_uw),))
-    scheduler = parm_on(table, machine, variant=ParmVersion.WSE, solver=solver, gap=GAP)
+    scheduler = parm_on(table, machine, version=ParmVersion.WSE, solver=solver, gap=GAP)
     # A busy machine is no reason for a fallback here, nor is the first use of Pyomo.
     scheduler.deadline_s = 240.0
     parm_choice.warm_up(solver)

@@ -17,6 +17,7 @@ from wattfold.coordinator.core.model.job import JobState
 from wattfold.coordinator.core.model.jobs.spec import JobKind, JobSpec, ResizeMode
 from wattfold.coordinator.policies.fifo.policy import FifoEasy
 from wattfold.coordinator.policies.parm.policy import Parm
+from wattfold.coordinator.policies.parm.settings import ParmSettings
 from wattfold.nodeagent.adapters.jobs.processes import refusal
 from wattfold.nodeagent.core.errors import InvalidRequest, NodeFault, NotPermitted
 from wattfold.nodeagent.service.jobs.starts import Starts
@@ -194,7 +195,7 @@ def test_a_simulated_cluster_waits_for_a_full_node_and_uses_no_attempt() -> None
 @pytest.mark.parametrize("seed", range(6))
 def test_full_disks_beside_other_faults_lose_no_job(seed: int) -> None:
     rng = random.Random(seed)
-    policy = [FifoEasy(), Parm(solver="greedy", resize_interval_ns=2 * S)][seed % 2]
+    policy = [FifoEasy(), Parm(ParmSettings(solver="greedy", resize_interval_s=2))][seed % 2]
     nodes = [node_spec(f"n{index}") for index in range(3)]
     faults = Faults(lose=0.05, late=0.03, double=0.05, delay_ns=200_000_000)
     cluster = Cluster(nodes, policy, 130 * W, seed, faults)

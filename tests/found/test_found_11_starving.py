@@ -22,11 +22,13 @@ from wattfold.coordinator.core.model.reservation import Reservation
 from wattfold.coordinator.models.pass_model import APPLICATIONS, SizeUnit
 from wattfold.coordinator.policies import registry
 from wattfold.coordinator.policies.driver.impatience import Impatient
-from wattfold.coordinator.policies.equipartition.policy import Equipartition
 from wattfold.coordinator.policies.parm.policy import Parm
+from wattfold.coordinator.policies.parm.settings import ParmSettings
 from wattfold.coordinator.policies.port import Scheduled
 from wattfold.simulator.engine.budget import BudgetSchedule
 from wattfold.simulator.engine.engine import simulate
+from wattfold.simulator.papers.equipartition.measure import PUBLISHED as EQUIPARTITION
+from wattfold.simulator.papers.parm.measure import PUBLISHED as PARM
 
 PATIENT = [
     entry
@@ -143,13 +145,15 @@ def test_a_malleable_job_does_not_grow_into_the_nodes_held() -> None:
     seen = snapshot([node("n0")], [soon, runs, waits], now_s=700)
     sizes = {}
     for patience in (0.0, 1.0):
-        plan = Parm(solver="greedy", patience=patience).propose(seen, seen.now_ns, 5.0)
+        plan = Parm(ParmSettings(solver="greedy", patience=patience)).propose(
+            seen, seen.now_ns, 5.0
+        )
         sizes[patience] = {one.job_id: one.size for one in plan.assignments}
     assert sizes == {0.0: {"b": 1, "m": 3}, 1.0: {"b": 1, "m": 1}}
 
 
-@pytest.mark.parametrize("policy", [Parm, Equipartition], ids=lambda policy: policy.__name__)
-def test_counted_nodes_are_held_as_named_ones_are(policy: type[Parm | Equipartition]) -> None:
+@pytest.mark.parametrize("name", ["parm-wse", "equipartition"])
+def test_counted_nodes_are_held_as_named_ones_are(name: str) -> None:
     """A stream of jobs on 5 of 10 nodes, and a job on all ten nodes."""
     rows = [(50 * i, 5, 100) for i in range(60)]
     rows.insert(1, (10, 10, 150))
@@ -158,9 +162,12 @@ def test_counted_nodes_are_held_as_named_ones_are(policy: type[Parm | Equipartit
     jobs = replace(jobs, profiles=(flat,) * len(rows))
     starts_s = {}
     for patience in (0.0, 2.0):
-        scheduler: Scheduled = policy(patience=patience)
+        entry = registry.find(name)
+        assert entry is not None
+        policy = entry.service({"patience": patience})
+        assert isinstance(policy, Scheduled)
         record = simulate(
-            jobs, MACHINE, scheduler.scheduler(), BudgetSchedule.constant(MACHINE.full_uw)
+            jobs, MACHINE, policy.scheduler(), BudgetSchedule.constant(MACHINE.full_uw)
         )
         starts_s[patience] = record.columns.start_ns[1] / S
     assert starts_s[0.0] > 2000
@@ -191,7 +198,7 @@ def test_a_minute_is_the_least_estimate_that_counts() -> None:
 def test_the_default_of_every_policy_is_the_same_and_published_settings_hold_nothing() -> None:
     defaults = {float(entry.family.defaults()["patience"]) for entry in PATIENT}
     assert len(defaults) == 1
-    assert Parm().patience == Equipartition().patience == 0
+    assert EQUIPARTITION.patience == PARM.patience == 0
 
 
 def test_every_policy_starves_nobody_or_is_patient_or_plans_trainings_alone() -> None:

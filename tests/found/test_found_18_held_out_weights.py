@@ -9,7 +9,7 @@ from unit.experiments.eurora_folder import published
 from unit.experiments.test_constraint_evaluation import verdicts
 
 from wattfold.coordinator.policies import registry
-from wattfold.simulator.papers.andreas.settings import AndreasSettings, stand_ins
+from wattfold.simulator.papers.andreas.settings import AndreasAssumptions, stand_ins
 from wattfold.simulator.papers.constraint.case import (
     WEIGHTS,
     ConstraintPlan,
@@ -23,7 +23,7 @@ from wattfold.simulator.papers.constraint.settings import (
     HELD_OUT_WINDOWS,
     WEIGHTED,
     WINDOW_JOBS,
-    ConstraintSettings,
+    ConstraintAssumptions,
 )
 from wattfold.simulator.papers.verdicts import Verdict
 
@@ -33,7 +33,7 @@ DEFAULT, *OTHERS = WEIGHTED
 @pytest.fixture
 def plan(tmp_path: Path) -> ConstraintPlan:
     return ConstraintPlan(
-        settings=ConstraintSettings(), folder=Folder.at(published(tmp_path / "eurora"))
+        settings=ConstraintAssumptions(), folder=Folder.at(published(tmp_path / "eurora"))
     )
 
 
@@ -67,5 +67,5 @@ def test_the_choice_sees_the_first_half_alone(plan: ConstraintPlan) -> None:
 
 
 def test_the_report_says_how_the_search_of_andreas_differs_from_the_papers() -> None:
-    [one] = [item for item in stand_ins(AndreasSettings(iterations=10)) if "search" in item.name]
+    [one] = [item for item in stand_ins(AndreasAssumptions(iterations=10)) if "search" in item.name]
     assert one.value.startswith("10 passes")

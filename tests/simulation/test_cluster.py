@@ -22,11 +22,12 @@ from wattfold.coordinator.models.pass_model import SizeUnit
 from wattfold.coordinator.policies.fifo.easy_uniform import EasyUniform
 from wattfold.coordinator.policies.fifo.policy import FifoEasy
 from wattfold.coordinator.policies.parm.policy import Parm, ParmVersion
+from wattfold.coordinator.policies.parm.settings import ParmSettings
 
 POLICIES: list[Policy] = [
-    Parm(solver="greedy", resize_interval_ns=2 * S),
-    Parm(variant=ParmVersion.NOSE, solver="greedy"),
-    Parm(variant=ParmVersion.NOMM, solver="greedy"),
+    Parm(ParmSettings(solver="greedy", resize_interval_s=2)),
+    Parm(ParmSettings(solver="greedy"), version=ParmVersion.NOSE),
+    Parm(ParmSettings(solver="greedy"), version=ParmVersion.NOMM),
     FifoEasy(),
 ]
 

@@ -24,8 +24,9 @@ from wattfold.coordinator.core.model.jobs.spec import JobKind, JobSpec
 from wattfold.coordinator.core.model.node import Duty
 from wattfold.coordinator.core.rules.power.unaccounted_power import unaccounted_power
 from wattfold.coordinator.policies.parm.policy import Parm
+from wattfold.coordinator.policies.parm.settings import ParmSettings
 
-POLICY = Parm(solver="greedy", resize_interval_ns=2 * S)
+POLICY = Parm(ParmSettings(solver="greedy", resize_interval_s=2))
 N0, N1, N2, N3 = (NodeId(f"n{index}") for index in range(4))
 FLOOR_W, MAX_W, BASE_W = 9, 45, 10
 

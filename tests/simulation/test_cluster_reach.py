@@ -19,6 +19,7 @@ from wattfold.coordinator.models.pass_model import SizeUnit
 from wattfold.coordinator.policies.equipartition.policy import Equipartition
 from wattfold.coordinator.policies.fifo.policy import FifoEasy
 from wattfold.coordinator.policies.parm.policy import Parm
+from wattfold.coordinator.policies.parm.settings import ParmSettings
 from wattfold.simulator.messages.agent import Agent
 
 CORES = 4
@@ -106,8 +107,8 @@ def test_a_job_gives_nodes_back_by_order_and_takes_them_again() -> None:
 @pytest.mark.parametrize(
     "policy",
     [
-        Parm(solver="greedy", resize_interval_ns=5 * S),
-        Parm(solver="lagrangian", resize_interval_ns=5 * S),
+        Parm(ParmSettings(solver="greedy", resize_interval_s=5)),
+        Parm(ParmSettings(solver="lagrangian", resize_interval_s=5)),
         Equipartition(),
     ],
     ids=["parm-greedy", "parm", "equipartition"],
@@ -135,9 +136,11 @@ def test_a_policy_takes_nodes_for_a_newcomer_and_gives_them_back(policy: object)
 def test_orders_losses_and_faults_in_any_order(seed: int) -> None:
     rng = random.Random(seed)
     faults = Faults(lose=0.05, late=0.05, double=0.05, refuse=0.02, delay_ns=200_000_000)
-    policy = (FifoEasy(), Parm(solver="greedy", resize_interval_ns=3 * S), Equipartition())[
-        seed % 3
-    ]
+    policy = (
+        FifoEasy(),
+        Parm(ParmSettings(solver="greedy", resize_interval_s=3)),
+        Equipartition(),
+    )[seed % 3]
     one = cluster(policy, nodes=4, seed=seed, faults=faults)
     for index in range(5):
         job = spec(rng.randint(20, 90), rng.randint(2, 4))

@@ -18,6 +18,7 @@ from wattfold.coordinator.core.state.state import CoreSettings
 from wattfold.coordinator.models.pass_model import SizeUnit
 from wattfold.coordinator.policies.fifo.policy import FifoEasy
 from wattfold.coordinator.policies.parm.policy import Parm
+from wattfold.coordinator.policies.parm.settings import ParmSettings
 from wattfold.simulator.messages.agent import Agent
 from wattfold.simulator.messages.restarts import RestartTimes
 
@@ -91,7 +92,7 @@ def test_what_is_not_saved_in_time_is_done_again() -> None:
 
 def test_parm_resizes_jobs_on_cores_by_restarts() -> None:
     """A job shrinks for another job with a higher value, and grows again."""
-    policy = Parm(solver="greedy", resize_interval_ns=10 * S)
+    policy = Parm(ParmSettings(solver="greedy", resize_interval_s=10))
     one = Watched([node_spec("n0", cores=8)], policy, 80 * W, restarts=TIMES)
     worth = replace(spec(120, SizeUnit.CORES, 8), priority=20.0)
     one.clock.later(S, lambda: one.go("a", spec(800, SizeUnit.CORES, 8)))
@@ -130,7 +131,7 @@ def whole_node_jobs(policy: Parm, others: int = 0) -> Watched:
 @pytest.mark.parametrize("solver", ["greedy", "lagrangian"])
 @pytest.mark.parametrize("others", [0, 1])
 def test_parm_resizes_jobs_on_whole_nodes_by_restarts(solver: str, others: int) -> None:
-    one = whole_node_jobs(Parm(solver=solver, resize_interval_ns=10 * S), others)
+    one = whole_node_jobs(Parm(ParmSettings(solver=solver, resize_interval_s=10)), others)
     first = one.core.state.jobs[JobId("a")]
     assert [attempt.resized for attempt in first.attempts] == [True, True], "less, and more again"
     assert one.truth.runs[JobId("a")].totals.resizes == 2
@@ -140,7 +141,9 @@ def test_parm_resizes_jobs_on_whole_nodes_by_restarts(solver: str, others: int) 
 
 def test_parm_leaves_a_job_alone_for_which_a_restart_costs_more_than_it_gains() -> None:
     one = Watched(
-        [node_spec("n0"), node_spec("n1")], Parm(solver="greedy", resize_interval_ns=S), 200 * W
+        [node_spec("n0"), node_spec("n1")],
+        Parm(ParmSettings(solver="greedy", resize_interval_s=1)),
+        200 * W,
     )
     one.clock.later(S, lambda: one.go("b", replace(spec(40, high=1), priority=5.0)))
     one.clock.later(2 * S, lambda: one.go("a", spec(50, high=2)))
@@ -155,7 +158,7 @@ def test_orders_losses_and_faults_in_any_order(seed: int) -> None:
     faults = Faults(lose=0.05, late=0.05, double=0.05, refuse=0.02, delay_ns=200_000_000)
     unlike = (4, 4, 4, 4) if seed < 6 else (4, 8, 4, 8)
     specs = [node_spec(f"n{index}", cores=cores) for index, cores in enumerate(unlike)]
-    policy = Parm(solver="greedy", resize_interval_ns=3 * S) if seed % 2 else FifoEasy()
+    policy = Parm(ParmSettings(solver="greedy", resize_interval_s=3)) if seed % 2 else FifoEasy()
     one = Watched(specs, policy, 190 * W, seed, faults, TIMES)
     for index in range(5):
         unit = rng.choice([SizeUnit.CORES, SizeUnit.NODES])

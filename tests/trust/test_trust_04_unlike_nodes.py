@@ -11,7 +11,9 @@ from wattfold.coordinator.core.model.node import NodeSpec
 from wattfold.coordinator.core.model.plan import NodeView, Policy
 from wattfold.coordinator.core.rules.snapshot import snapshot as seen_by_policies
 from wattfold.coordinator.policies.fifo.policy import FifoEasy
+from wattfold.coordinator.policies.fifo.settings import FifoSettings
 from wattfold.coordinator.policies.parm.policy import Parm, ParmVersion
+from wattfold.coordinator.policies.parm.settings import ParmSettings
 from wattfold.simulator.messages.driver import SimulatedCluster
 from wattfold.simulator.messages.work import Work
 
@@ -21,11 +23,11 @@ BUDGET_W = SMALL * (BASE_W + SMALL_W) + LARGE * (BASE_W + LARGE_W)
 POLICIES: list[Policy] = [
     FifoEasy(),
     FifoEasy(backfill=False),
-    FifoEasy(size="min"),
+    FifoEasy(FifoSettings(size="min")),
     Parm(),
-    Parm(solver="greedy"),
-    Parm(variant=ParmVersion.NOSE),
-    Parm(variant=ParmVersion.NOMM),
+    Parm(ParmSettings(solver="greedy")),
+    Parm(version=ParmVersion.NOSE),
+    Parm(version=ParmVersion.NOMM),
 ]
 
 

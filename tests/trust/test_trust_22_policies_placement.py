@@ -15,6 +15,7 @@ from wattfold.coordinator.core.model.plan import NodeView, Plan, Policy, Snapsho
 from wattfold.coordinator.models.pass_model import APPLICATIONS, SizeUnit
 from wattfold.coordinator.policies.fifo.policy import FifoEasy
 from wattfold.coordinator.policies.parm.policy import Parm
+from wattfold.coordinator.policies.parm.settings import ParmSettings
 from wattfold.coordinator.policies.resources.estimates import estimate, node_curve, run_time_s
 from wattfold.coordinator.policies.resources.room import Room
 
@@ -144,7 +145,7 @@ def test_a_job_goes_to_nodes_of_the_kind_that_was_chosen_for_it() -> None:
     for large_at in range(3):
         nodes = [node(f"n{i}", max_w=60 if i == large_at else 40) for i in range(3)]
         jobs = [job("a", 1, 1, unit=NODES, kind=JobKind.RIGID, profile=profile)]
-        plan = planned(Parm(gap=0.0), snapshot(nodes, jobs))
+        plan = planned(Parm(ParmSettings(gap=0.0)), snapshot(nodes, jobs))
         assert where(plan) == {"a": [f"n{large_at}"]}
         assert plan.assignments[0].cap_uw == 52 * W
 
@@ -218,7 +219,7 @@ def test_the_level_is_that_of_the_nodes_a_job_got() -> None:
     ]
 
 
-@pytest.mark.parametrize("policy", [FifoEasy(), Parm(levels_max=1)], ids=lambda p: p.name)
+@pytest.mark.parametrize("policy", [FifoEasy(), Parm(ParmSettings(levels=1))], ids=lambda p: p.name)
 def test_run_times_come_from_the_curve_of_the_node_a_job_got(policy: Policy) -> None:
     """At 20 W the slow node is closer to its full speed than the fast node."""
     plain = job("a", 1, 1, unit=NODES, kind=JobKind.RIGID, cap_uw=20 * W)

@@ -31,7 +31,9 @@ from wattfold.coordinator.core.power.charge import (
 from wattfold.coordinator.core.rules.snapshot import snapshot
 from wattfold.coordinator.models.pass_model import SizeUnit
 from wattfold.coordinator.policies.fifo.policy import FifoEasy
+from wattfold.coordinator.policies.fifo.settings import FifoSettings
 from wattfold.coordinator.policies.parm.policy import Parm, ParmVersion
+from wattfold.coordinator.policies.parm.settings import ParmSettings
 
 LEVELS = st.integers(-10 * W, 700 * W)
 
@@ -156,11 +158,11 @@ def commit(stage: Stage, plan: Plan) -> None:
 POLICIES: list[Policy] = [
     FifoEasy(),
     FifoEasy(backfill=False),
-    FifoEasy(size="min"),
+    FifoEasy(FifoSettings(size="min")),
     Parm(),
-    Parm(solver="greedy"),
-    Parm(variant=ParmVersion.NOSE),
-    Parm(variant=ParmVersion.NOMM),
+    Parm(ParmSettings(solver="greedy")),
+    Parm(version=ParmVersion.NOSE),
+    Parm(version=ParmVersion.NOMM),
 ]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -32,7 +33,7 @@ from wattfold.coordinator.core.power.charge import (
 from wattfold.coordinator.core.power.targets import zone_targets
 from wattfold.coordinator.policies.fifo.policy import FifoEasy
 from wattfold.coordinator.policies.parm.policy import Parm
-from wattfold.coordinator.policies.parm.settings import DramChoice
+from wattfold.coordinator.policies.parm.settings import ParmSettings
 
 S, W = 1_000_000_000, 1_000_000
 GPUS = ("GPU-a", "GPU-b")
@@ -200,8 +201,8 @@ class AnyLevels(Policy):
 
 
 def policy_of(seed: int) -> Policy:
-    choice = DramChoice.of(3, 3.0, 15.0)
-    dram = Parm(solver="greedy", resize_interval_ns=S, dram_choice=choice, gpu_levels=3)
+    choice: dict[str, Any] = {"dram_levels": 3, "dram_rest_w": 3.0, "dram_work_w": 15.0}
+    dram = Parm(ParmSettings(solver="greedy", resize_interval_s=1, **choice, gpu_levels=3))
     return [FifoEasy(), dram, AnyLevels(FifoEasy()), AnyLevels(dram)][seed % 4]
 
 

@@ -21,6 +21,7 @@ from wattfold.coordinator.core.model import events as ev
 from wattfold.coordinator.core.model.jobs.spec import JobKind, JobSpec
 from wattfold.coordinator.policies.fifo.policy import FifoEasy
 from wattfold.coordinator.policies.parm.policy import Parm
+from wattfold.coordinator.policies.parm.settings import ParmSettings
 
 S, W = 1_000_000_000, 1_000_000
 BUDGET_UW = 140 * W
@@ -31,7 +32,7 @@ def troubled(seed: int) -> Cluster:
     rng = random.Random(seed)
     nodes = [node_spec(f"n{i}", cores=rng.choice([2, 4, 8])) for i in range(4)]
     faults = Faults(lose=0.05, late=0.05, double=0.05, refuse=0.03, delay_ns=200_000_000)
-    policy = Parm(solver="greedy", resize_interval_ns=S) if seed % 2 else FifoEasy()
+    policy = Parm(ParmSettings(solver="greedy", resize_interval_s=1)) if seed % 2 else FifoEasy()
     cluster = Cluster(nodes, policy, BUDGET_UW, seed, faults)
     for index in range(10):
         spec = JobSpec(
@@ -64,7 +65,7 @@ def troubled(seed: int) -> Cluster:
 def test_a_run_can_be_cut_anywhere(seed: int, cut: float) -> None:
     cluster = Cluster(
         [node_spec("n0"), node_spec("n1", cores=8)],
-        Parm(solver="greedy", resize_interval_ns=S),
+        Parm(ParmSettings(solver="greedy", resize_interval_s=1)),
         110 * W,
         seed,
         Faults(lose=0.1, late=0.05, refuse=0.03, delay_ns=100_000_000),

@@ -11,7 +11,7 @@ from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from property.policies.worlds import World
-from unit.policies.snapshots import S, W, faults, job, snapshot
+from unit.policies.snapshots import W, faults, job, snapshot
 from unit.policies.training_jobs import V100, gpu_node, training
 
 from wattfold.contract.ids import JobId
@@ -27,20 +27,21 @@ from wattfold.coordinator.policies.equipartition.policy import Equipartition
 from wattfold.coordinator.policies.fifo.conservative import Conservative
 from wattfold.coordinator.policies.fifo.easy_uniform import EasyUniform
 from wattfold.coordinator.policies.fifo.policy import FifoEasy
+from wattfold.coordinator.policies.fifo.settings import FifoSettings
 from wattfold.coordinator.policies.parm.policy import Parm
-from wattfold.coordinator.policies.parm.settings import ParmVersion
+from wattfold.coordinator.policies.parm.settings import ParmSettings, ParmVersion
 from wattfold.coordinator.policies.port import Scheduled
 
 POLICIES: list[Policy] = [
     FifoEasy(),
-    FifoEasy(size="min"),
+    FifoEasy(FifoSettings(size="min")),
     EasyUniform(),
     Conservative(),
     Equipartition(),
     Constraint(),
-    Parm(solver="greedy"),
-    Parm(solver="greedy", gpu_levels=3),
-    Parm(solver="greedy", gpu_levels=4, resize_interval_ns=20 * S),
+    Parm(ParmSettings(solver="greedy")),
+    Parm(ParmSettings(solver="greedy", gpu_levels=3)),
+    Parm(ParmSettings(solver="greedy", gpu_levels=4, resize_interval_s=20)),
 ]
 
 
@@ -134,7 +135,8 @@ def small_site(seed: int) -> Snapshot:
 
 def exact(levels: int) -> Parm:
     return Parm(
-        variant=ParmVersion.WSE, gap=0.0, solver="lagrangian", gpu_levels=levels, levels_max=2
+        ParmSettings(gap=0.0, solver="lagrangian", gpu_levels=levels, levels=2),
+        version=ParmVersion.WSE,
     )
 
 
@@ -173,7 +175,7 @@ def test_parm_runs_two_jobs_at_lower_levels_where_one_fits_at_the_greatest() -> 
     budget_w = nodes[0].fixed_uw / W + 170
     for levels, started in ((1, 1), (3, 2)):
         seen = snapshot(nodes, jobs, budget_w=budget_w)
-        plan = Parm(gpu_levels=levels).propose(seen, 0, 5.0)
+        plan = Parm(ParmSettings(gpu_levels=levels)).propose(seen, 0, 5.0)
         assert len(plan.assignments) == started
         charged_uw = sum(assigned_uw(one, [nodes[0].spec]) for one in plan.assignments)
         assert charged_uw <= seen.spendable_uw
@@ -188,7 +190,9 @@ def test_the_fitted_curve_decides_and_work_that_waits_for_its_host_goes_lower() 
         for name, curve in (("a", V100), ("b", host_bound))
     ]
     budget_w = nodes[0].fixed_uw / W + 8 + 150 + 30
-    plan = Parm(gpu_levels=5).propose(snapshot(nodes, jobs, budget_w=budget_w), 0, 5.0)
+    plan = Parm(ParmSettings(gpu_levels=5)).propose(
+        snapshot(nodes, jobs, budget_w=budget_w), 0, 5.0
+    )
     levels_w = {one.job_id: (one.levels.gpu_uw or 250 * W) / W for one in plan.assignments}
     assert levels_w["b"] == 125
     assert levels_w["a"] > 125

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass, replace
+from typing import Any
 
 import pytest
 from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from property.policies.worlds import World
-from unit.policies.snapshots import DRAM_CAP_W, S, W, job, node, snapshot, with_dram
+from unit.policies.snapshots import DRAM_CAP_W, W, job, node, snapshot, with_dram
 
 from wattfold.contract.ids import JobId
 from wattfold.coordinator.core.model.jobs.assignment import Assignment
@@ -20,21 +21,23 @@ from wattfold.coordinator.core.power.charge import assigned_uw, dram_range_uw
 from wattfold.coordinator.models.pass_model import APPLICATIONS, SizeUnit
 from wattfold.coordinator.policies.driver.rounds import Rounds, planned
 from wattfold.coordinator.policies.equipartition.policy import Equipartition
+from wattfold.coordinator.policies.equipartition.settings import EquipartitionSettings
 from wattfold.coordinator.policies.fifo.easy_uniform import EasyUniform
 from wattfold.coordinator.policies.fifo.policy import FifoEasy
+from wattfold.coordinator.policies.fifo.settings import FifoSettings
 from wattfold.coordinator.policies.parm.policy import Parm
-from wattfold.coordinator.policies.parm.settings import DramChoice
+from wattfold.coordinator.policies.parm.settings import ParmSettings
 from wattfold.coordinator.policies.port import Scheduled
 
-DRAM = DramChoice.of(3, 8.0, 10.0)
+DRAM: dict[str, Any] = {"dram_levels": 3, "dram_rest_w": 8.0, "dram_work_w": 10.0}
 POLICIES = [
     Equipartition(),
-    Equipartition(power="fewer", due=True),
+    Equipartition(EquipartitionSettings(power="fewer", due=True)),
     FifoEasy(),
-    FifoEasy(size="min"),
-    Parm(solver="greedy"),
-    Parm(solver="greedy", dram_choice=DRAM),
-    Parm(solver="greedy", dram_choice=DRAM, resize_interval_ns=20 * S),
+    FifoEasy(FifoSettings(size="min")),
+    Parm(ParmSettings(solver="greedy")),
+    Parm(ParmSettings(solver="greedy", **DRAM)),
+    Parm(ParmSettings(solver="greedy", **DRAM, resize_interval_s=20)),
 ]
 
 
@@ -102,7 +105,7 @@ def test_parm_gives_the_watts_of_idle_memory_to_the_cores() -> None:
     """A code that hardly needs memory gets the lowest DRAM level; another gets the default cap."""
     nodes = [with_dram(node("n0"), (4, 18))]
     nodes = [replace(view, fixed_uw=view.fixed_uw + 12 * W, dram_cap_uw=18 * W) for view in nodes]
-    policy = Parm(dram_choice=DramChoice.of(5, 8.0, 10.0))
+    policy = Parm(ParmSettings(dram_levels=5, dram_rest_w=8.0, dram_work_w=10.0))
     levels_w = {}
     for app in ("LeanMD", "Jacobi2D"):
         profile = replace(APPLICATIONS[app], average_parallelism=8.0, sigma=0.5, t1_s=500.0)
@@ -123,8 +126,8 @@ def test_parm_gives_the_watts_of_idle_memory_to_the_cores() -> None:
 def test_levels_offered_are_in_range_and_ascend(
     levels: int, least: int, span: int, rest: int
 ) -> None:
-    choice = DramChoice.of(levels, float(rest), 10.0)
-    found = choice.levels_uw(least, least + span)
+    settings = ParmSettings(dram_levels=levels, dram_rest_w=float(rest), dram_work_w=10.0)
+    found = settings.dram_levels_uw(least, least + span)
     assert list(found) == sorted(set(found))
     assert all(least <= level <= least + span and level > rest * W for level in found)
     assert len(found) <= levels
@@ -134,7 +137,9 @@ def test_nodes_of_one_kind_are_offered_what_all_of_them_hold() -> None:
     nodes = [with_dram(node("n0"), (4, 12)), with_dram(node("n1"), (10, 18))]
     assert nodes[0].spec.kind is nodes[1].spec.kind
     jobs = [job(name, 1, 1, unit=SizeUnit.NODES) for name in "ab"]
-    plan = Parm(dram_choice=DramChoice.of(8, 2.0, 16.0)).propose(snapshot(nodes, jobs), 0, 5.0)
+    plan = Parm(ParmSettings(dram_levels=8, dram_rest_w=2.0, dram_work_w=16.0)).propose(
+        snapshot(nodes, jobs), 0, 5.0
+    )
     ranges = [dram_range_uw(view.spec) for view in nodes]
     for one in plan.assignments:
         assert max(low for low, _ in ranges) <= one.levels.dram_uw

@@ -20,7 +20,9 @@ from wattfold.coordinator.core.model.jobs.spread import Spread
 from wattfold.coordinator.core.model.plan import JobView, NodeView, Policy, Snapshot
 from wattfold.coordinator.models.pass_model import APPLICATIONS, SizeUnit
 from wattfold.coordinator.policies.fifo.policy import FifoEasy
+from wattfold.coordinator.policies.fifo.settings import FifoSettings
 from wattfold.coordinator.policies.parm.policy import Parm, ParmVersion
+from wattfold.coordinator.policies.parm.settings import ParmSettings
 from wattfold.coordinator.policies.resources.room import Room, takes_whole_nodes
 
 PROFILES = list(APPLICATIONS.values())
@@ -69,17 +71,18 @@ def best_value(seen: Snapshot, policy: Parm) -> float:
         caps = sorted(
             {
                 int(w * 8 + 1e-6) / 8
-                for w in profile.levels_w(policy.levels_max, least_w, greatest_w)
+                for w in profile.levels_w(policy.settings.levels, least_w, greatest_w)
             }
         )
         counts = list(range(view.spec.size_min, min(view.spec.size_max, nodes) + 1))
         if view.current is not None:
             counts = [view.current.size]
-        elif policy.variant is ParmVersion.NOMM:
+        elif policy.version is ParmVersion.NOMM:
             counts = counts[:1]
         slowest_s = profile.time_s(view.spec.size_min, caps[0])
         waited_s = (seen.now_ns - view.submitted_ns) / S
-        weight = (slowest_s * (1 - view.done) + waited_s) ** policy.alpha * view.spec.priority
+        age_s = slowest_s * (1 - view.done) + waited_s
+        weight = age_s**policy.settings.alpha * view.spec.priority
         menu: list[tuple[int, float, float]] = [] if view.current else [(0, 0.0, 0.0)]
         for n, p in product(counts, caps):
             menu.append((n, p, weight * slowest_s / profile.time_s(n, p)))
@@ -108,7 +111,7 @@ def test_parm_finds_the_optimum_of_the_paper(
     machine = [node(f"n{i}", base_w=20, floor_w=30, max_w=60) for i in range(nodes)]
     needed_w = sum(v.current.size * 5 for v in jobs if v.current)
     seen = snapshot(machine, jobs, budget_w=nodes * 50 + needed_w + spare_w, now_s=100)
-    policy = Parm(variant=variant, levels_max=4, gap=0.0)
+    policy = Parm(ParmSettings(levels=4, gap=0.0), version=variant)
     out = policy.propose(seen, seen.now_ns, 5.0)
     assert faults(out, seen) == []
     # Eq. 5 of the reference uses floats in watts; the code sums integers.
@@ -225,11 +228,11 @@ def random_snapshot(seed: int) -> Snapshot:
 
 POLICIES: list[Policy] = [
     Parm(),
-    Parm(solver="greedy", resize_interval_ns=0),
-    Parm(variant=ParmVersion.NOSE, solver="greedy"),
-    Parm(variant=ParmVersion.NOMM, solver="greedy"),
+    Parm(ParmSettings(solver="greedy", resize_interval_s=0)),
+    Parm(ParmSettings(solver="greedy"), version=ParmVersion.NOSE),
+    Parm(ParmSettings(solver="greedy"), version=ParmVersion.NOMM),
     FifoEasy(),
-    FifoEasy(size="min"),
+    FifoEasy(FifoSettings(size="min")),
     FifoEasy(backfill=False),
 ]
 
@@ -250,7 +253,7 @@ def test_more_power_is_never_worth_less(seed: int, spare_w: float, more_w: float
     rng = random.Random(seed)
     jobs = [v for v in whole_node_jobs(rng, 3) if v.current is None]
     machine = [node(f"n{i}", base_w=20, floor_w=30, max_w=60) for i in range(3)]
-    policy = Parm(gap=0.0)
+    policy = Parm(ParmSettings(gap=0.0))
     values = [
         policy.propose(snapshot(machine, jobs, budget_w=w, now_s=100), 100 * S, 5.0).objective
         for w in (150 + spare_w, 150 + spare_w + more_w)

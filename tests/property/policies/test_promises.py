@@ -24,6 +24,7 @@ from wattfold.coordinator.models.pass_model import SizeUnit
 from wattfold.coordinator.policies.backfill.promises import LAG_NS
 from wattfold.coordinator.policies.driver.rounds import Rounds
 from wattfold.coordinator.policies.fifo.conservative import Conservative
+from wattfold.coordinator.policies.fifo.settings import ConservativeSettings
 
 NODES = 5
 GIB = 2**30
@@ -202,7 +203,9 @@ def broken(course: Course, before: dict[JobId, Promise]) -> list[str]:
 def test_no_promise_is_ever_delayed_by_what_comes_later(
     kinds: str, promises: int, seed: int
 ) -> None:
-    course = Course(random.Random(seed), kinds, Conservative(promises=promises))
+    course = Course(
+        random.Random(seed), kinds, Conservative(ConservativeSettings(promises=promises))
+    )
     for _ in range(25):
         course.step()
         before = {j: p for j, p in course.promises.items() if j not in course.started_ns}

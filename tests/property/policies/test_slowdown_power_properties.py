@@ -20,7 +20,7 @@ from wattfold.coordinator.core.model.plan import Plan, Snapshot
 from wattfold.coordinator.core.power.charge import assigned_uw
 from wattfold.coordinator.models.pass_model import SizeUnit
 from wattfold.coordinator.policies.slowdown_driven.policy import SlowdownDriven
-from wattfold.coordinator.policies.slowdown_driven.rules import PowerSharing
+from wattfold.coordinator.policies.slowdown_driven.rules import PowerSharing, SharingSettings
 
 AMPLE_W = 1e6
 
@@ -57,7 +57,7 @@ def power_uw(seen: Snapshot, assignments: list[Assignment]) -> int:
 
 
 def planned(seen: Snapshot, power: PowerSharing, **more: object) -> Plan:
-    return SlowdownDriven(power=power, **more).propose(seen, seen.now_ns, 1.0)  # type: ignore[arg-type]
+    return SlowdownDriven(SharingSettings(power=power, **more)).propose(seen, seen.now_ns, 1.0)  # type: ignore[arg-type]
 
 
 @settings(max_examples=examples(60))

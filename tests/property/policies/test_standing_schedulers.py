@@ -23,11 +23,15 @@ from wattfold.coordinator.policies.backfill.easy import EasyScheduler
 from wattfold.coordinator.policies.constraint.policy import Constraint
 from wattfold.coordinator.policies.driver.rounds import Rounds, planned
 from wattfold.coordinator.policies.equipartition.policy import Equipartition
+from wattfold.coordinator.policies.equipartition.settings import EquipartitionSettings
 from wattfold.coordinator.policies.fifo.conservative import Conservative
 from wattfold.coordinator.policies.fifo.policy import FifoEasy
+from wattfold.coordinator.policies.fifo.settings import ConservativeSettings, FifoSettings
 from wattfold.coordinator.policies.parm.policy import Parm, ParmVersion
+from wattfold.coordinator.policies.parm.settings import ParmSettings
 from wattfold.coordinator.policies.port import Decision, Scheduled
 from wattfold.coordinator.policies.slowdown_driven.policy import SlowdownDriven
+from wattfold.coordinator.policies.slowdown_driven.rules import SharingSettings
 from wattfold.coordinator.solvers.lists.planner import PlannerEffort
 from wattfold.simulator.engine.budget import BudgetSchedule, BudgetStep
 from wattfold.simulator.engine.engine import simulate
@@ -36,18 +40,24 @@ from wattfold.simulator.engine.machines.machine import Machine
 POLICIES = [
     FifoEasy(),
     FifoEasy(backfill=False),
-    FifoEasy(size="min"),
+    FifoEasy(FifoSettings(size="min")),
     Conservative(),
-    Conservative(promises=2),
+    Conservative(ConservativeSettings(promises=2)),
     Constraint(effort=PlannerEffort(evaluations=0)),
-    Parm(solver="greedy"),
-    Parm(solver="greedy", resize_interval_ns=20 * S, alpha=1.0),
-    Parm(solver="greedy", variant=ParmVersion.NOMM),
+    Parm(ParmSettings(solver="greedy")),
+    Parm(ParmSettings(solver="greedy", resize_interval_s=20, alpha=1.0)),
+    Parm(ParmSettings(solver="greedy"), version=ParmVersion.NOMM),
     Equipartition(),
-    Equipartition(order="fifo", power="fewer", due=True, by_priority=True, interval_ns=20 * S),
+    Equipartition(
+        EquipartitionSettings(
+            order="fifo", power="fewer", due=True, weights="priority", interval_s=20
+        )
+    ),
     SlowdownDriven(),
-    SlowdownDriven(max_slowdown=1e9, benefit=False, protects=False, free_nodes=True, tested=5),
-    SlowdownDriven(dynamic=True, sharing_factor=0.75, mates=3, mapped=2),
+    SlowdownDriven(
+        SharingSettings(max_slowdown=1e9, benefit=False, protects=False, free_nodes=True, tested=5)
+    ),
+    SlowdownDriven(SharingSettings(cutoff="dynamic", sharing_factor=0.75, mates=3, mapped=2)),
 ]
 NS = 1_000_000_000
 
@@ -64,7 +74,7 @@ def test_continued_decides_as_made_anew(policy: Scheduled, seed: int, counted: b
 @settings(max_examples=examples(40))
 @given(seed=st.integers(0, 10**9), counted=st.booleans())
 def test_so_it_does_with_jobs_that_are_restarted_at_other_sizes(seed: int, counted: bool) -> None:
-    policy = Parm(solver="greedy", resize_interval_ns=20 * S)
+    policy = Parm(ParmSettings(solver="greedy", resize_interval_s=20))
     continued_as_made_anew(policy, RestartedJobs(random.Random(seed), counted))
 
 

@@ -33,7 +33,7 @@ from wattfold.coordinator.policies.slowdown_driven.choice import (
 from wattfold.coordinator.policies.slowdown_driven.lenders import Lenders
 from wattfold.coordinator.policies.slowdown_driven.pool import SlowdownScheduler
 from wattfold.coordinator.policies.slowdown_driven.queue import SlowdownQueue
-from wattfold.coordinator.policies.slowdown_driven.rules import PowerSharing, SharingRules
+from wattfold.coordinator.policies.slowdown_driven.rules import PowerSharing, SharingSettings
 from wattfold.simulator.engine.running_jobs.run_times import RunTimeModel
 
 
@@ -119,12 +119,14 @@ def test_what_is_spared_changes_no_decision(
     model = RunTimeModel.IDEAL
     if profiled:
         jobs, model = with_profiles(jobs, seed), RunTimeModel.PASS
-    rules = SharingRules(
-        limits=MateLimits(most_slowdown=most, mates=mates, mate_end=mate_end),
-        dynamic=dynamic,
+    rules = SharingSettings(
+        max_slowdown=most,
+        mates=mates,
+        mate_end=mate_end,
+        cutoff="dynamic" if dynamic else "fixed",
         protects=protects,
         mapped=mapped,
-        factor=factor,
+        sharing_factor=factor,
         contiguous=contiguous,
         power=power,
     )
@@ -148,7 +150,7 @@ def test_what_is_spared_changes_no_decision(
 
 
 def test_the_static_schedule_is_what_runs_and_waits_whoever_asked_before() -> None:
-    queue = SlowdownQueue(8, CORES, lambda _: MALLEABLE, SharingRules())
+    queue = SlowdownQueue(8, CORES, lambda _: MALLEABLE, SharingSettings())
     queue.enter(0, 6, 100, 1.0, 0)
     assert queue.decide(0) == [0]
     first = [(1, 8, 50)]
@@ -161,7 +163,7 @@ def test_the_static_schedule_is_what_runs_and_waits_whoever_asked_before() -> No
 
 
 def test_who_was_turned_down_is_looked_at_again_once_those_that_started_may_lend() -> None:
-    queue = SlowdownQueue(8, CORES, lambda _: MALLEABLE, SharingRules())
+    queue = SlowdownQueue(8, CORES, lambda _: MALLEABLE, SharingSettings())
     queue.enter(0, 8, 100, 1.0, 0)
     queue.enter(1, 8, 10, 1.0, 0)
     assert queue.decide(0) == [0], "it lends to nobody in the instant of its start"

@@ -18,7 +18,7 @@ from wattfold.coordinator.models.pass_model import APPLICATIONS
 from wattfold.coordinator.policies.backfill.counts import AT_ONCE, Passes
 from wattfold.coordinator.policies.backfill.easy import EasyScheduler
 from wattfold.coordinator.policies.port import Parts
-from wattfold.coordinator.policies.slowdown_driven.choice import INFINITE, MateEnd, MateLimits
+from wattfold.coordinator.policies.slowdown_driven.choice import INFINITE, MateEnd
 from wattfold.coordinator.policies.slowdown_driven.pool import (
     BrokenRuleError,
     CheckedSlowdownScheduler,
@@ -28,7 +28,7 @@ from wattfold.coordinator.policies.slowdown_driven.queue import SlowdownQueue
 from wattfold.coordinator.policies.slowdown_driven.rules import (
     NodeSharing,
     PowerSharing,
-    SharingRules,
+    SharingSettings,
 )
 from wattfold.simulator.engine.budget import BudgetSchedule, BudgetStep
 from wattfold.simulator.engine.engine import simulate
@@ -64,7 +64,7 @@ def random_jobs(seed: int, count: int = 60) -> JobTable:
 
 
 def scheduler(
-    jobs: JobTable, rules: SharingRules, kinds: Sequence[int] = (), **more: Any
+    jobs: JobTable, rules: SharingSettings, kinds: Sequence[int] = (), **more: Any
 ) -> SlowdownScheduler:
     kind_of = bytes(kinds) if kinds else bytes([2]) * len(jobs)
     return SlowdownScheduler(
@@ -91,10 +91,10 @@ class Watched(CheckedSlowdownScheduler):
 @given(seed=st.integers(0, 10**9), kills=st.booleans(), passes=PASSES)
 def test_where_nobody_may_share_it_is_easy(seed: int, kills: bool, passes: Passes) -> None:
     jobs = random_jobs(seed)
-    none = SharingRules(limits=MateLimits(most_slowdown=1.0))
+    none = SharingSettings(max_slowdown=1.0)
     more: dict[str, Any] = {"kills_at_limit": kills, "passes": passes}
     shared = run(jobs, scheduler(jobs, none, **more))
-    rigid = scheduler(jobs, SharingRules(), [0] * len(jobs), **more)
+    rigid = scheduler(jobs, SharingSettings(), [0] * len(jobs), **more)
     easy = run(jobs, EasyScheduler(**more))
     for other in (shared, run(jobs, rigid)):
         assert np.array_equal(easy.columns.start_ns, other.columns.start_ns)
@@ -137,14 +137,15 @@ def test_every_instant_holds_and_all_jobs_end(
     """
     jobs = random_jobs(seed)
     rng = random.Random(seed)
-    rules = SharingRules(
-        limits=MateLimits(most_slowdown=most, mate_end=mate_end),
-        dynamic=dynamic,
+    rules = SharingSettings(
+        max_slowdown=most,
+        mate_end=mate_end,
+        cutoff="dynamic" if dynamic else "fixed",
         benefit=benefit,
         protects=protects,
         free_nodes=free_nodes,
         contiguous=contiguous,
-        factor=factor,
+        sharing_factor=factor,
         power=power,
         energy_weight=weight,
     )
@@ -187,8 +188,8 @@ def test_jobs_with_profiles_share_within_a_budget_that_falls(
 ) -> None:
     """The engine checks the budget at every instant; all jobs end."""
     jobs = with_profiles(random_jobs(seed, 40), seed)
-    rules = SharingRules(
-        limits=MateLimits(most_slowdown=INFINITE), power=power, factor=factor, free_nodes=free_nodes
+    rules = SharingSettings(
+        max_slowdown=INFINITE, power=power, sharing_factor=factor, free_nodes=free_nodes
     )
     made = Watched(
         rules=rules,
@@ -213,7 +214,7 @@ def test_under_a_budget_that_stands_only_energy_makes_a_difference(
 ) -> None:
     jobs = random_jobs(seed)
     made = [
-        scheduler(jobs, SharingRules(power=power, free_nodes=free_nodes))
+        scheduler(jobs, SharingSettings(power=power, free_nodes=free_nodes))
         for power in (PowerSharing.ANY, PowerSharing.WATTS)
     ]
     starts = [run(jobs, one).columns.start_ns for one in made]
@@ -231,7 +232,7 @@ def test_short_of_power_jobs_share_with_any_alone() -> None:
         )
     )
     for power, guests in ((PowerSharing.ANY, 1), (PowerSharing.WATTS, 0), (PowerSharing.WEIGH, 0)):
-        made = scheduler(jobs, SharingRules(power=power), profiles=jobs.profiles)
+        made = scheduler(jobs, SharingSettings(power=power), profiles=jobs.profiles)
         simulate(jobs, MACHINE, made, below, model=RunTimeModel.PASS)
         assert made.started_beside == guests
 
@@ -243,7 +244,7 @@ def test_a_job_shares_though_nodes_are_free_where_that_saves_energy() -> None:
         at_full_s = base.time_s(4, base.p_high_w)
         profiles = tuple(base.scaled(run_s / at_full_s) for run_s in (1000, 10))
         with_some = replace(jobs, profiles=profiles)
-        made = scheduler(with_some, SharingRules(power=PowerSharing.WEIGH), profiles=profiles)
+        made = scheduler(with_some, SharingSettings(power=PowerSharing.WEIGH), profiles=profiles)
         record = run(with_some, made, RunTimeModel.PASS)
         assert made.started_beside == guests
         assert record.columns.start_ns.tolist() == [0, 10 * S]
@@ -255,11 +256,11 @@ def test_a_broken_rule_is_told() -> None:
     class Reckless(CheckedSlowdownScheduler):
         def submit(self, job: int, now_ns: int) -> None:
             assert self._queue is not None
-            self._queue.rules = SharingRules(factor=0.75)
+            self._queue.rules = SharingSettings(sharing_factor=0.75)
             super().submit(job, now_ns)
 
     jobs = table((0, 8, 100), (1, 8, 5), (2, 8, 50))
-    made = Reckless(rules=SharingRules(), sharing=(MALLEABLE,), kind_of=bytes(3))
+    made = Reckless(rules=SharingSettings(), sharing=(MALLEABLE,), kind_of=bytes(3))
     with pytest.raises(BrokenRuleError, match="lends 12 of 16 cores"):
         run(jobs, made)
 
@@ -267,7 +268,7 @@ def test_a_broken_rule_is_told() -> None:
 def test_a_guest_takes_half_and_its_mate_gets_it_back() -> None:
     # The second job would wait for 100 s; with a share of the first job's cores it takes 20 s.
     jobs = table((0, 8, 100), (10, 8, 10))
-    made = scheduler(jobs, SharingRules())
+    made = scheduler(jobs, SharingSettings())
     record = run(jobs, made)
     assert made.started_beside == 1
     assert record.columns.start_ns.tolist() == [0, 10 * S]
@@ -280,14 +281,14 @@ def test_a_job_that_would_gain_too_little_waits() -> None:
     # It would end at 110 s. By sharing it ends at 30 s, with a slowdown lower by 8.
     jobs = table((0, 8, 100), (10, 8, 10))
     for least, guests in ((7.0, 1), (9.0, 0)):
-        made = scheduler(jobs, SharingRules(least_gain=least))
+        made = scheduler(jobs, SharingSettings(least_gain=least))
         run(jobs, made)
         assert made.started_beside == guests
 
 
 def test_between_two_passes_nobody_starts_beside_mates() -> None:
     jobs = table((0, 8, 100), (10, 8, 10))
-    made = scheduler(jobs, SharingRules(), passes=Passes(every=23 * S))
+    made = scheduler(jobs, SharingSettings(), passes=Passes(every=23 * S))
     record = run(jobs, made)
     assert record.columns.start_ns.tolist() == [0, 23 * S]
 
@@ -295,14 +296,14 @@ def test_between_two_passes_nobody_starts_beside_mates() -> None:
 def test_an_owner_that_ends_first_leaves_its_nodes_to_its_guest() -> None:
     # It requested 100 s and takes 15 s: its guest has done 2.5 of 10 s at 15 s.
     jobs = table((0, 8, 15), (10, 8, 10), estimates=(100, 10))
-    record = run(jobs, scheduler(jobs, SharingRules()))
+    record = run(jobs, scheduler(jobs, SharingSettings()))
     # Half as fast from 10 s on, so it ends at 20 s; the guest has done 5 s by then.
     assert record.columns.end_ns.tolist() == pytest.approx([20 * S, 25 * S], abs=1000)
 
 
 def test_a_moldable_guest_keeps_what_it_started_with() -> None:
     jobs = table((0, 8, 15), (10, 8, 10), estimates=(100, 10))
-    record = run(jobs, scheduler(jobs, SharingRules(), [2, 1]))
+    record = run(jobs, scheduler(jobs, SharingSettings(), [2, 1]))
     assert record.columns.end_ns.tolist() == pytest.approx([20 * S, 30 * S], abs=1000)
 
 
@@ -310,7 +311,7 @@ def test_unbalanced_guests_are_as_slow_as_the_worst_model_says() -> None:
     # The owner of half of the guest's nodes ends first.
     rows = [(0, 4, 15), (0, 4, 200), (10, 8, 20)]
     jobs = table(*rows, estimates=(200, 200, 20))
-    ideal = run(jobs, scheduler(jobs, SharingRules()))
-    worst = run(jobs, scheduler(jobs, SharingRules()), RunTimeModel.WORST_CASE)
+    ideal = run(jobs, scheduler(jobs, SharingSettings()))
+    worst = run(jobs, scheduler(jobs, SharingSettings()), RunTimeModel.WORST_CASE)
     assert ideal.columns.start_ns.tolist() == [0, 0, 10 * S]
     assert ideal.columns.end_ns[2] < worst.columns.end_ns[2] == pytest.approx(50 * S, abs=1000)

@@ -14,9 +14,9 @@ from wattfold.coordinator.core.model.jobs.core_sharing import CoreSharing
 from wattfold.coordinator.core.model.jobs.spec import JobKind
 from wattfold.coordinator.core.model.plan import JobView
 from wattfold.coordinator.policies.port import JobInformation
-from wattfold.coordinator.policies.slowdown_driven.choice import INFINITE, MateEnd, MateLimits
+from wattfold.coordinator.policies.slowdown_driven.choice import INFINITE, MateEnd
 from wattfold.coordinator.policies.slowdown_driven.policy import SlowdownDriven
-from wattfold.coordinator.policies.slowdown_driven.rules import PowerSharing, SharingRules
+from wattfold.coordinator.policies.slowdown_driven.rules import PowerSharing, SharingSettings
 from wattfold.simulator.engine.running_jobs.jobs import JobTable
 from wattfold.simulator.engine.running_jobs.run_times import RunTimeModel
 from wattfold.simulator.engine.schedulers.named_scheduler import NamedPolicyScheduler
@@ -83,19 +83,23 @@ def started_beside(seed: int) -> int:
     power = rng.choice([PowerSharing.WATTS, PowerSharing.WATTS, PowerSharing.WEIGH])
     mate_end = rng.choice(list(MateEnd))
     policy = SlowdownDriven(
+        SharingSettings(
+            max_slowdown=most,
+            mates=mates,
+            mate_end=mate_end,
+            sharing_factor=factor,
+            benefit=benefit,
+            free_nodes=free_nodes,
+            mapped=mapped,
+            power=power,
+            least_gain=least_gain,
+        )
+    )
+    rules = SharingSettings(
         max_slowdown=most,
         mates=mates,
         mate_end=mate_end,
         sharing_factor=factor,
-        benefit=benefit,
-        free_nodes=free_nodes,
-        mapped=mapped,
-        power=power,
-        least_gain=least_gain,
-    )
-    rules = SharingRules(
-        limits=MateLimits(most_slowdown=most, mates=mates, mate_end=mate_end),
-        factor=factor,
         benefit=benefit,
         free_nodes=free_nodes,
         mapped=mapped,

@@ -26,7 +26,7 @@ from wattfold.coordinator.core.model.jobs.spec import JobSpec
 from wattfold.coordinator.models.pass_model import PassProfile
 from wattfold.coordinator.policies.backfill.easy import EasyScheduler
 from wattfold.coordinator.policies.parm.scheduler import ParmScheduler
-from wattfold.coordinator.policies.parm.settings import ParmSettings
+from wattfold.coordinator.policies.parm.settings import ParmRules
 from wattfold.coordinator.policies.port import NOTHING, Change, Decision
 from wattfold.simulator.engine.budget import BudgetSchedule
 from wattfold.simulator.engine.engine import PoolSimulation
@@ -145,8 +145,8 @@ class InRounds(ParmScheduler):
     slightly before the round that knew of it, and counts from that round on.
     """
 
-    def __init__(self, settings: ParmSettings, profile: PassProfile) -> None:
-        super().__init__(replace(settings, revisits=False))
+    def __init__(self, rules: ParmRules, profile: PassProfile) -> None:
+        super().__init__(replace(rules, revisits=False))
         self._profile = profile
         self._rounds: list[int] = []
 

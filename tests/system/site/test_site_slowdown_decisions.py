@@ -21,7 +21,7 @@ from wattfold.coordinator.core.machine import CoordinatorCore
 from wattfold.coordinator.core.model import actions as act
 from wattfold.coordinator.core.model import events as ev
 from wattfold.coordinator.policies.slowdown_driven.queue import SlowdownQueue
-from wattfold.coordinator.policies.slowdown_driven.rules import NodeSharing, SharingRules
+from wattfold.coordinator.policies.slowdown_driven.rules import NodeSharing, SharingSettings
 from wattfold.v1 import common_pb2
 from wattfold.v1 import coordinator_pb2 as pb
 
@@ -45,7 +45,7 @@ class Replay:
             NODES,
             len(CPUS),
             lambda _: NodeSharing(True, True),
-            SharingRules(),
+            SharingSettings(),
             kills_at_limit=False,
         )
         self._names: list[JobId] = []

@@ -14,7 +14,9 @@ from wattfold.coordinator.policies import registry
 from wattfold.coordinator.policies.description import SettingScope
 from wattfold.coordinator.policies.fifo.easy_uniform import EasyUniform
 from wattfold.coordinator.policies.fifo.policy import FifoEasy
+from wattfold.coordinator.policies.fifo.settings import FifoSettings, UniformSettings
 from wattfold.coordinator.policies.parm.policy import Parm, ParmVersion
+from wattfold.coordinator.policies.parm.settings import ParmSettings
 from wattfold.coordinator.policies.placement.selector import Strategy
 
 
@@ -69,12 +71,13 @@ def test_everything(tmp_path: Path) -> None:
     assert config.lease_s == 5.0
     assert config.predict == "last-two"
     assert config.policy == Parm(
-        variant=ParmVersion.NOSE,
-        alpha=1.0,
-        levels_max=4,
-        resize_interval_ns=2_500_000_000,
-        solver="greedy",
-        patience=10.0,
+        ParmSettings(
+            alpha=1.0,
+            levels=4,
+            resize_interval_s=2.5,
+            solver="greedy",
+        ),
+        version=ParmVersion.NOSE,
     )
     assert [(n.node_id, n.address) for n in config.nodes] == [("n0", "h:1"), ("n1", "h:2")]
 
@@ -121,12 +124,12 @@ def test_places(tmp_path: Path) -> None:
 
 def test_easy_uniform(tmp_path: Path) -> None:
     config = read(tmp_path, 'policy = "easy-uniform"\n[easy-uniform]\nsize = "min"\n')
-    assert config.policy == EasyUniform(size="min")
+    assert config.policy == EasyUniform(UniformSettings(size="min"))
 
 
 def test_fifo(tmp_path: Path) -> None:
     config = read(tmp_path, 'policy = "fifo-easy"\n[fifo]\nsize = "min"\n')
-    assert config.policy == FifoEasy(size="min")
+    assert config.policy == FifoEasy(FifoSettings(size="min"))
 
 
 @pytest.mark.parametrize(

@@ -104,7 +104,9 @@ print(policy)
 print(sizes(policy.propose(snapshot([node("n0")], [job("a", 1, 4)]), 0, 1.0)))
 """
     done = here(tree, "-c", script)
-    assert done.stdout.splitlines() == ["ShortestFirst(size='min')", "{'a': 1}"], done.stderr
+    settings = "ShortestFirstSettings(size='min')"
+    wanted = [f"ShortestFirst(settings={settings})", "{'a': 1}"]
+    assert done.stdout.splitlines() == wanted, done.stderr
 
 
 def test_the_documents_then_name_it(tree: Path) -> None:

@@ -66,7 +66,7 @@ from wattfold.simulator.papers.andreas.settings import (
     TABLE,
     UNAWARE,
     WAITING,
-    AndreasSettings,
+    AndreasAssumptions,
     stand_ins,
 )
 from wattfold.simulator.papers.report import write_report
@@ -76,8 +76,8 @@ from wattfold.simulator.papers.verdicts import Verdict
 from wattfold.simulator.results.metrics import metrics_of
 from wattfold.simulator.sweep.case import Case, Done, case_key
 
-SETTINGS = AndreasSettings()
-COMPOSED_JOBS = AndreasSettings(workload=COMPOSED)
+SETTINGS = AndreasAssumptions()
+COMPOSED_JOBS = AndreasAssumptions(workload=COMPOSED)
 FIRST, SECOND = SCENARIOS
 PLAN = AndreasPlan(settings=SETTINGS, seeds=2, nodes=(10, 20), quick=True)
 

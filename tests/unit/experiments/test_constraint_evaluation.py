@@ -38,7 +38,7 @@ from wattfold.simulator.papers.constraint.settings import (
     POLICIES,
     TEST_1,
     WINDOWS,
-    ConstraintSettings,
+    ConstraintAssumptions,
     stand_ins,
 )
 from wattfold.simulator.papers.report import write_report
@@ -52,7 +52,7 @@ from wattfold.simulator.workloads.errors import LogError
 @pytest.fixture
 def plan(tmp_path: Path) -> ConstraintPlan:
     return ConstraintPlan(
-        settings=ConstraintSettings(), folder=Folder.at(published(tmp_path / "eurora"))
+        settings=ConstraintAssumptions(), folder=Folder.at(published(tmp_path / "eurora"))
     )
 
 
@@ -85,7 +85,7 @@ def test_weeks_are_drawn_from_the_union_and_the_same_again(plan: ConstraintPlan)
     assert len(set(jobs.job_ids.tolist())) == len(jobs) > JOBS
     assert set(jobs.preceding_jobs.tolist()) <= set(read.requests)
     assert jobs.submit_s.max() <= 7 * 86400
-    wider, _ = jobs_of(replace(case, settings=ConstraintSettings(week_factor=1.54)))
+    wider, _ = jobs_of(replace(case, settings=ConstraintAssumptions(week_factor=1.54)))
     assert len(wider) < 0.7 * len(jobs)
 
 
@@ -230,4 +230,4 @@ def test_the_report_has_the_published_table_and_every_instance(
 )
 def test_settings_that_make_no_sense_are_refused(fields: dict[str, float]) -> None:
     with pytest.raises(ValueError, match="got"):
-        ConstraintSettings(**fields)
+        ConstraintAssumptions(**fields)

@@ -27,7 +27,7 @@ from wattfold.simulator.papers.equipartition.report import report_of
 from wattfold.simulator.papers.equipartition.settings import (
     NODES,
     RUN_S,
-    EquipartitionSettings,
+    EquipartitionAssumptions,
     stand_ins,
 )
 from wattfold.simulator.papers.report import write_report
@@ -36,7 +36,7 @@ from wattfold.simulator.papers.swept import Totals
 from wattfold.simulator.papers.verdicts import Verdict
 from wattfold.simulator.sweep.case import Done, case_key
 
-CASE = LoadCase(scheduler=ADAPTIVE, load=0.5, jobs=200, seed=1, settings=EquipartitionSettings())
+CASE = LoadCase(scheduler=ADAPTIVE, load=0.5, jobs=200, seed=1, settings=EquipartitionAssumptions())
 
 
 def test_the_same_jobs_come_under_every_scheduler_and_load() -> None:
@@ -51,7 +51,7 @@ def test_the_same_jobs_come_under_every_scheduler_and_load() -> None:
 
 
 def test_its_program_takes_what_the_paper_says() -> None:
-    program = program_of(EquipartitionSettings())
+    program = program_of(EquipartitionAssumptions())
     assert program.time_s(NODES, 60) == pytest.approx(RUN_S)
     assert program.time_s(1, 60) / program.time_s(NODES, 60) == pytest.approx(42.9, abs=0.05)
 
@@ -70,7 +70,7 @@ def test_adaptive_jobs_respond_faster_and_a_stall_costs() -> None:
 def test_a_claim_holds_only_where_it_was_measured(
     adaptive: float, verdict: Verdict, tmp_path: Path
 ) -> None:
-    plan = EquipartitionPlan(settings=EquipartitionSettings(), seeds=3)
+    plan = EquipartitionPlan(settings=EquipartitionAssumptions(), seeds=3)
     one = module.experiments(plan)[0]
     values = {ADAPTIVE: adaptive, STALLED: adaptive, TRADITIONAL: 200.0}
     done = {
@@ -101,7 +101,7 @@ def test_a_claim_holds_only_where_it_was_measured(
 
 
 def test_a_claim_without_its_cases_is_undecided() -> None:
-    plan = EquipartitionPlan(settings=EquipartitionSettings(), seeds=2)
+    plan = EquipartitionPlan(settings=EquipartitionAssumptions(), seeds=2)
     one = module.experiments(plan)[0]
     verdicts = {j.verdict for j in module._judgements(plan, one, Samples({}, "v"))}
     assert verdicts == {Verdict.UNDECIDED}
@@ -110,4 +110,4 @@ def test_a_claim_without_its_cases_is_undecided() -> None:
 @pytest.mark.parametrize("fields", [{"parallelism": 0.5}, {"sigma": 2.0}, {"stall_s": -1.0}])
 def test_settings_that_make_no_sense_are_refused(fields: dict[str, float]) -> None:
     with pytest.raises(ValueError, match="got"):
-        EquipartitionSettings(**fields)
+        EquipartitionAssumptions(**fields)

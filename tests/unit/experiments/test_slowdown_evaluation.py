@@ -40,7 +40,7 @@ from wattfold.simulator.papers.slowdown_driven.measure import (
 from wattfold.simulator.papers.slowdown_driven.report import report_of
 from wattfold.simulator.papers.slowdown_driven.settings import (
     CHOSEN_GAIN,
-    SlowdownSettings,
+    SlowdownAssumptions,
     stand_ins,
 )
 from wattfold.simulator.papers.verdicts import Verdict
@@ -106,13 +106,13 @@ def of(evaluation: Evaluation, key: str, mate_end: str = BEFORE) -> Verdict:
 
 
 def judged(tmp_path: Path, slowdowns: Mapping[tuple[str, str], float], name: str) -> Evaluation:
-    plan = SlowdownPlan(settings=SlowdownSettings(), logs=BOTH_LOGS)
+    plan = SlowdownPlan(settings=SlowdownAssumptions(), logs=BOTH_LOGS)
     store = ResultStore(tmp_path / "cases")
     return evaluate(plan, [EXPERIMENTS[name]], store=store, backend=Known(slowdowns))
 
 
 def test_a_case_is_what_decides_its_result() -> None:
-    plan = SlowdownPlan(settings=SlowdownSettings(), logs=BOTH_LOGS)
+    plan = SlowdownPlan(settings=SlowdownAssumptions(), logs=BOTH_LOGS)
     cases = [
         case
         for one in EXPERIMENTS.values()
@@ -122,7 +122,7 @@ def test_a_case_is_what_decides_its_result() -> None:
     assert len({json.dumps(case.identity(), sort_keys=True) for case in cases}) == len(
         {case.label for case in cases}
     )
-    other = SlowdownPlan(settings=SlowdownSettings(looked=5, least_gain=3.0), logs=BOTH_LOGS)
+    other = SlowdownPlan(settings=SlowdownAssumptions(looked=5, least_gain=3.0), logs=BOTH_LOGS)
 
     def changed(passes: str, policy: str) -> bool:
         one, two = (p.cases("ricc", passes, policy)[0].identity() for p in (plan, other))
@@ -135,7 +135,7 @@ def test_a_case_is_what_decides_its_result() -> None:
 
 
 def test_logs_are_one_workload_and_drawn_ones_have_seeds() -> None:
-    plan = SlowdownPlan(settings=SlowdownSettings(), logs={"curie": BOTH_LOGS["curie"]})
+    plan = SlowdownPlan(settings=SlowdownAssumptions(), logs={"curie": BOTH_LOGS["curie"]})
     assert plan.workloads == ("cirne", "cirne-exact", "curie")
     assert plan.missing == ("ricc",)
     assert len(plan.cases("curie", IDEAL, STATIC)) == 1
@@ -143,7 +143,7 @@ def test_logs_are_one_workload_and_drawn_ones_have_seeds() -> None:
 
 
 def test_exact_requests_are_run_times() -> None:
-    plan = SlowdownPlan(settings=SlowdownSettings(), logs={}, quick=True)
+    plan = SlowdownPlan(settings=SlowdownAssumptions(), logs={}, quick=True)
     [exact, _, _] = plan.cases("cirne-exact", IDEAL, STATIC)
     [loose, _, _] = plan.cases("cirne", IDEAL, STATIC)
     ours, theirs = jobs_of(exact), jobs_of(loose)
@@ -154,7 +154,7 @@ def test_exact_requests_are_run_times() -> None:
 
 def test_a_small_log_is_run_by_every_policy(tmp_path: Path) -> None:
     log = curie_log(tmp_path)
-    plan = SlowdownPlan(settings=SlowdownSettings(), logs={"curie": log}, only=("curie",))
+    plan = SlowdownPlan(settings=SlowdownAssumptions(), logs={"curie": log}, only=("curie",))
     [case] = plan.cases("curie", LIMITED, "10")
     table = jobs_of(case)
     assert len(table) == 200
@@ -198,7 +198,7 @@ def test_every_claim_on_sharing_is_judged_in_both_readings(tmp_path: Path) -> No
 
 def test_the_gain_is_chosen_on_logs_outside_the_paper(tmp_path: Path) -> None:
     logs = BOTH_LOGS | {name: SlowdownLog(path=Path("/none"), sha256=name) for name in CHOSEN_ON}
-    plan = SlowdownPlan(settings=SlowdownSettings(), logs=logs)
+    plan = SlowdownPlan(settings=SlowdownAssumptions(), logs=logs)
     experiment, store = EXPERIMENTS["gain"], ResultStore(tmp_path / "cases")
     tried = {case.policy for case in experiment.cases(plan) if case.workload in WORKLOADS}
     # With a chosen gain of 0, the variant is the policy of the paper without a limit.
@@ -214,7 +214,7 @@ def test_the_gain_is_chosen_on_logs_outside_the_paper(tmp_path: Path) -> None:
 
 
 def test_limits_that_keep_nobody_from_lending_are_not_run(tmp_path: Path) -> None:
-    plan = SlowdownPlan(settings=SlowdownSettings(), logs=BOTH_LOGS, only=("ricc",))
+    plan = SlowdownPlan(settings=SlowdownAssumptions(), logs=BOTH_LOGS, only=("ricc",))
     backend = Known({(IDEAL, "0"): 3.0}, penalty=7.0)
     store = ResultStore(tmp_path / "cases")
     result = evaluate(plan, [EXPERIMENTS["a"]], store=store, backend=backend)
@@ -234,7 +234,7 @@ def test_limits_that_keep_nobody_from_lending_are_not_run(tmp_path: Path) -> Non
 
 
 def test_a_run_is_the_same_under_a_limit_that_no_mate_came_up_to() -> None:
-    plan = SlowdownPlan(settings=SlowdownSettings(), logs={}, seeds=(3,))
+    plan = SlowdownPlan(settings=SlowdownAssumptions(), logs={}, seeds=(3,))
     [free] = plan.cases("cirne", LIMITED, "0")
     free = replace(free, count=900)
     found = measure(free)
@@ -263,7 +263,7 @@ def test_models_are_judged_by_the_greater_of_both_passes(tmp_path: Path) -> None
 
 def test_categories_come_back_as_they_were(tmp_path: Path) -> None:
     plan = SlowdownPlan(
-        settings=SlowdownSettings(), logs={"curie": curie_log(tmp_path)}, only=("curie",)
+        settings=SlowdownAssumptions(), logs={"curie": curie_log(tmp_path)}, only=("curie",)
     )
     result = evaluate(
         plan, [EXPERIMENTS["b"]], store=ResultStore(tmp_path / "cases"), backend=Here()
@@ -276,7 +276,7 @@ def test_categories_come_back_as_they_were(tmp_path: Path) -> None:
     days = curie.day_series(findings.samples, case)
     assert len(days["day"]) == len(days["slowdown"]) == len(days["guests"])
     files = write_report(
-        report_of(result, stand_ins(SlowdownSettings(), quick=False), draw), tmp_path / "out"
+        report_of(result, stand_ins(SlowdownAssumptions(), quick=False), draw), tmp_path / "out"
     )
     names = {path.name for path in files}
     assert {"report.md", "verdicts.json", "measures.csv"} <= names
@@ -292,4 +292,4 @@ def test_categories_come_back_as_they_were(tmp_path: Path) -> None:
 )
 def test_stand_ins_that_make_no_sense_are_refused(wrong: dict[str, float]) -> None:
     with pytest.raises(ValueError, match="got"):
-        SlowdownSettings(**wrong)  # type: ignore[arg-type]
+        SlowdownAssumptions(**wrong)  # type: ignore[arg-type]

@@ -19,6 +19,7 @@ from wattfold.coordinator.models.pass_model import SizeUnit
 from wattfold.coordinator.policies.backfill.conservative_search import PROMISED, WAITS
 from wattfold.coordinator.policies.backfill.promises import LAG_NS, expected_end_ns
 from wattfold.coordinator.policies.fifo.conservative import Conservative
+from wattfold.coordinator.policies.fifo.settings import ConservativeSettings
 
 LAG = LAG_NS / S
 QUEUES = (Queue(name="low"), Queue(name="high", preempts=("low",)))
@@ -51,7 +52,7 @@ def site(*jobs: JobView, now_s: float = 0, counted: bool = True, **fields: Any) 
 
 
 def plan(seen: Snapshot, promises: int = 500) -> Plan:
-    found = Conservative(promises=promises).propose(seen, seen.now_ns, 1.0)
+    found = Conservative(ConservativeSettings(promises=promises)).propose(seen, seen.now_ns, 1.0)
     assert faults(found, seen) == []
     return found
 

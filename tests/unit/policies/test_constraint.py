@@ -32,8 +32,8 @@ from wattfold.coordinator.models.pass_model import SizeUnit
 from wattfold.coordinator.policies import registry
 from wattfold.coordinator.policies.backfill.promises import LAG_NS
 from wattfold.coordinator.policies.constraint.policy import Constraint
-from wattfold.coordinator.policies.constraint.problem import Rules
 from wattfold.coordinator.policies.constraint.search import PLANNED
+from wattfold.coordinator.policies.constraint.settings import ListSettings
 from wattfold.coordinator.policies.driver.rounds import Rounds
 from wattfold.coordinator.solvers.lists.planner import PlannerEffort
 from wattfold.coordinator.solvers.lists.problem import ObjectiveWeights
@@ -151,7 +151,7 @@ def test_power_that_is_short_is_shared_by_lower_caps() -> None:
     assert sizes(plan(seen)) == {"a": 1, "b": 1}
     levels_w = list(caps_w(plan(seen)).values())
     assert all(16 < cap_w < 45 for cap_w in levels_w)
-    one_cap = Constraint(rules=Rules(caps=1))
+    one_cap = Constraint(ListSettings(caps=1))
     assert len(started(plan(seen, one_cap), seen)) == 1
 
 
@@ -166,14 +166,14 @@ def test_a_job_has_no_higher_cap_than_it_is_predicted_to_need() -> None:
     """
     nodes = [node("n0"), node("n1")]
     jobs = [whole("a", 1, 1000), whole("b", 1, 1000)]
-    one_cap = Constraint(rules=Rules(caps=1))
+    one_cap = Constraint(ListSettings(caps=1))
     seen = snapshot(nodes, jobs, budget_w=52 + 42)
     assert len(started(plan(seen, one_cap), seen)) == 1
     modest = [jobs[0], predicted(jobs[1], 10)]
     seen = snapshot(nodes, modest, budget_w=52 + 42)
     # In sixteenths of the range: 7 sixteenths are above 11 W, 6 are above 10 W.
     assert caps_w(plan(seen, one_cap)) == {"a": 45, "b": 16 + 29 * 7 / 16}
-    tight = Constraint(rules=Rules(caps=1, power_margin=0.0))
+    tight = Constraint(ListSettings(caps=1, power_margin=0.0))
     assert caps_w(plan(seen, tight)) == {"a": 45, "b": 16 + 29 * 6 / 16}
     # The job is expected to lose no time, and no job gets more than the maximum.
     assert {a.expected_total_s for a in plan(seen, one_cap).assignments} == {1000.0}
@@ -188,7 +188,7 @@ def test_units_share_what_is_predicted_of_the_job() -> None:
     """
     asks = predicted(units("a", 3, 2), 9)
     seen = snapshot([node("n0"), node("n1")], [asks], budget_w=52 + 40)
-    tight = Constraint(rules=Rules(caps=1, power_margin=0.0))
+    tight = Constraint(ListSettings(caps=1, power_margin=0.0))
     assert caps_w(plan(seen, tight)) == {"a": 16 + 29 * 4 / 16}
     blind = plan(replace(seen, jobs=(units("a", 3, 2),)), tight)
     assert [one.never for one in blind.waiting] == [True]
@@ -199,7 +199,7 @@ def test_a_budget_that_is_announced_is_planned_with() -> None:
     node.
     """
     nodes, jobs = [node("n0"), node("n1")], [whole("a", 1, 1000), whole("b", 1, 3000)]
-    one_cap = Constraint(rules=Rules(caps=1))
+    one_cap = Constraint(ListSettings(caps=1))
     seen = snapshot(nodes, [*jobs, whole("c", 1, 4000)], budget_w=52 + 60)
     assert sizes(plan(seen, one_cap)) == {"a": 1, "b": 1}
     falls = replace(seen, ahead=(BudgetAhead(900 * S, seen.budget_uw - 30 * 10**6),))
@@ -241,7 +241,7 @@ def test_predictions_count_for_the_plan_or_only_for_the_order() -> None:
     short = replace(units("a", 1, 4, 1000, submitted_s=1), planned_ns=10 * S)
     seen = snapshot([node("n0")], [units("b", 1, 4, 500), short], now_s=1)
     assert starts_s(plan(seen)) == {"b": 11}
-    by_order = Constraint(rules=Rules(ratios="order"))
+    by_order = Constraint(ListSettings(ratios="order"))
     assert plan(seen, by_order).assignments[0].job_id in ("a", "b")
 
 
@@ -287,7 +287,7 @@ def test_power_is_planned_for_as_the_applier_charges_it() -> None:
     nodes, jobs = [node("n0", 3), node("n1")], [units(f"j{i}", 1, 1) for i in range(4)]
     for budget_w in range(52, 112, 7):
         seen = snapshot(nodes, jobs, budget_w=budget_w)
-        assert plan(seen, Constraint(rules=Rules(caps=1))).assignments or budget_w < 62
+        assert plan(seen, Constraint(ListSettings(caps=1))).assignments or budget_w < 62
     full = snapshot(nodes[:1], jobs, budget_w=10 + 45)
     assert len(started(plan(full), full)) == 3
 
@@ -297,6 +297,6 @@ def test_settings_have_the_defaults_of_what_they_are_for() -> None:
     assert entry is not None
     made = entry.service({})
     assert isinstance(made, Constraint)
-    assert (made.size, made.rules, made.weights) == (Constraint().size, Rules(), ObjectiveWeights())
+    assert (made.settings, made.weights) == (ListSettings(), ObjectiveWeights())
     said, own = made.effort, PlannerEffort()
     assert (said.depth, said.evaluations, said.seed) == (own.depth, own.evaluations, own.seed)

@@ -13,11 +13,12 @@ from wattfold.coordinator.core.model.jobs.spec import JobKind, ResizeMode
 from wattfold.coordinator.core.model.plan import JobView, Plan, Snapshot
 from wattfold.coordinator.models.pass_model import SizeUnit
 from wattfold.coordinator.policies.equipartition.policy import Equipartition
+from wattfold.coordinator.policies.equipartition.settings import EquipartitionSettings
 
 NODES: dict[str, Any] = {"unit": SizeUnit.NODES}
 RESTART: dict[str, Any] = {**NODES, "mode": ResizeMode.RESTART}
 
-DUE = Equipartition(due=True)
+DUE = Equipartition(EquipartitionSettings(due=True))
 
 
 def planned(seen: Snapshot, policy: Equipartition | None = None) -> Plan:
@@ -65,7 +66,9 @@ def test_in_order_nobody_starts_before_one_that_came_earlier() -> None:
         job("b", 4, 8, submitted_s=1),
         job("c", 2, 8, submitted_s=2),
     ]
-    plan = planned(snapshot([node("n0", 8)], jobs, now_s=3), Equipartition(order="fifo"))
+    plan = planned(
+        snapshot([node("n0", 8)], jobs, now_s=3), Equipartition(EquipartitionSettings(order="fifo"))
+    )
     assert sizes(plan) == {"a": 8}
     assert reasons(plan)["c"] == "an earlier job must start first"
 
@@ -89,7 +92,11 @@ def dear(view: JobView, cost_s: float) -> JobView:
 
 @pytest.mark.parametrize(
     ("cost_s", "policy", "grown"),
-    [(5, Equipartition(), 8), (80, Equipartition(), 4), (80, Equipartition(weigh_costs=False), 8)],
+    [
+        (5, Equipartition(), 8),
+        (80, Equipartition(), 4),
+        (80, Equipartition(EquipartitionSettings(costs="ignore")), 8),
+    ],
 )
 def test_a_job_grows_only_where_that_saves_more_than_it_costs(
     cost_s: float, policy: Equipartition, grown: int
@@ -158,19 +165,24 @@ def test_fewer_nodes_at_the_greatest_level_instead() -> None:
     jobs = [job("a", 1, 1, **NODES), job("b", 1, 1, submitted_s=1, **NODES)]
     fixed_w = sum(n.fixed_uw for n in nodes) / W
     seen = snapshot(nodes, jobs, budget_w=fixed_w + 50, now_s=2)
-    assert caps_w(planned(seen, Equipartition(power="fewer"))) == {"a": 60.0}
+    assert caps_w(planned(seen, Equipartition(EquipartitionSettings(power="fewer")))) == {"a": 60.0}
     none = replace(seen, budget_uw=round((fixed_w + 39) * W))
-    assert list(reasons(planned(none, Equipartition(power="fewer")))) == ["a", "b"]
+    assert list(reasons(planned(none, Equipartition(EquipartitionSettings(power="fewer"))))) == [
+        "a",
+        "b",
+    ]
 
 
 def test_a_due_date_is_met_before_the_rest_is_shared() -> None:
     urgent = job("b", 1, 8, submitted_s=1, time_s=100, due_ns=115 * S)
     seen = snapshot([node("n0", 8)], [job("a", 1, 8, time_s=100), urgent], now_s=2)
     assert sizes(planned(seen)) == {"a": 4, "b": 4}
-    found = sizes(planned(seen, Equipartition(due=True)))
+    found = sizes(planned(seen, Equipartition(EquipartitionSettings(due=True))))
     assert found["b"] > found["a"] >= 1
     # At its due date no size meets the due date any more.
-    assert sizes(planned(replace(seen, now_ns=115 * S), Equipartition(due=True))) == {
+    assert sizes(
+        planned(replace(seen, now_ns=115 * S), Equipartition(EquipartitionSettings(due=True)))
+    ) == {
         "a": 4,
         "b": 4,
     }
@@ -213,10 +225,13 @@ def test_where_no_node_is_whole_a_job_on_cores_starts_all_the_same() -> None:
 def test_a_job_that_was_resized_lately_grows_no_more_yet(resized_s: float, size: int) -> None:
     one = running("a", 1, 8, "n0:0-3", resized_s=resized_s)
     seen = snapshot([node("n0", 8)], [one], now_s=100)
-    assert sizes(planned(seen, Equipartition(interval_ns=20 * S))) == {"a": size}
+    assert sizes(planned(seen, Equipartition(EquipartitionSettings(interval_s=20)))) == {"a": size}
 
 
 def test_weights_share_what_is_left_over() -> None:
     jobs = [job("a", 1, 8, priority=3.0), job("b", 1, 8, submitted_s=1, priority=1.0)]
     seen = snapshot([node("n0", 10)], jobs, now_s=2)
-    assert sizes(planned(seen, Equipartition(by_priority=True))) == {"a": 7, "b": 3}
+    assert sizes(planned(seen, Equipartition(EquipartitionSettings(weights="priority")))) == {
+        "a": 7,
+        "b": 3,
+    }

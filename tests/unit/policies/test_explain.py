@@ -12,7 +12,7 @@ from wattfold.coordinator.core.model.jobs.spec import JobKind
 from wattfold.coordinator.core.model.levels import Levels
 from wattfold.coordinator.policies.fifo.policy import FifoEasy
 from wattfold.coordinator.policies.parm.policy import Parm
-from wattfold.coordinator.policies.parm.settings import DramChoice
+from wattfold.coordinator.policies.parm.settings import ParmSettings
 from wattfold.coordinator.policies.reasons.explain import explain
 from wattfold.coordinator.policies.slowdown_driven.policy import SlowdownDriven
 
@@ -88,7 +88,7 @@ def test_levels_of_a_running_job_and_what_others_would_do() -> None:
     current = replace(held("a", "n0:0-1", cap_w=44.75), levels=Levels(dram_uw=11_375_000))
     (n0,) = [with_dram(node("n0"), (4, 9), (4, 9))]
     view = job("a", current=current, started_s=0)
-    policy = Parm(dram_choice=DramChoice.of(3, 8.0, 10.0))
+    policy = Parm(ParmSettings(dram_levels=3, dram_rest_w=8.0, dram_work_w=10.0))
     out = explain(snapshot([n0], [view], now_s=1), A, policy, "")
     assert out.summary == "Runs on 2 cores at 44.8 W per node, 11.4 W for its DRAM."
     neighbours = [line for line in out.lines if line.startswith("With ")]

@@ -23,6 +23,7 @@ from wattfold.coordinator.policies.backfill.job_size import size_of
 from wattfold.coordinator.policies.driver.in_turn import InTurn
 from wattfold.coordinator.policies.driver.rounds import Rounds
 from wattfold.coordinator.policies.fifo.policy import FifoEasy
+from wattfold.coordinator.policies.fifo.settings import FifoSettings
 from wattfold.coordinator.policies.port import Site
 
 EASY = FifoEasy()
@@ -75,7 +76,7 @@ def test_priority_goes_first() -> None:
 def test_which_end_of_a_range_is_asked_for() -> None:
     seen = snapshot([node("n0", 8)], [job("a", 2, 6, time_s=10)])
     assert sizes(plan(seen)) == {"a": 6}
-    assert sizes(plan(seen, FifoEasy(size="min"))) == {"a": 2}
+    assert sizes(plan(seen, FifoEasy(FifoSettings(size="min")))) == {"a": 2}
     assert sizes(plan(snapshot([node("n0")], [job("a", 2, 6)]))) == {"a": 4}
 
 

@@ -17,6 +17,7 @@ from wattfold.coordinator.models.pass_model import PassProfile, SizeUnit
 from wattfold.coordinator.policies.driver.in_turn import InTurn
 from wattfold.coordinator.policies.fifo.policy import FifoEasy
 from wattfold.coordinator.policies.parm.policy import Parm, ParmVersion
+from wattfold.coordinator.policies.parm.settings import ParmSettings
 from wattfold.coordinator.policies.resources.estimates import estimate
 
 WSE = Parm()
@@ -33,16 +34,16 @@ def profile_of(seen: Snapshot) -> PassProfile:
 
 
 def test_names_and_fallbacks() -> None:
-    assert [Parm(variant=v).name for v in ParmVersion] == ["parm-wse", "parm-nose", "parm-nomm"]
+    assert [Parm(version=v).name for v in ParmVersion] == ["parm-wse", "parm-nose", "parm-nomm"]
     second = WSE.fallback()
     assert isinstance(second, Parm)
-    assert second.solver == "greedy"
+    assert second.settings.solver == "greedy"
     assert isinstance(second.fallback(), InTurn)
 
 
 @pytest.mark.parametrize("solver", ["lagrangian", "glpk", "greedy"])
 def test_the_plan_names_the_solver_that_made_it(solver: str) -> None:
-    policy = Parm(solver=solver)
+    policy = Parm(ParmSettings(solver=solver))
     policy.warm_up()  # As in the service: loading a solver is not part of a round.
     out = plan(snapshot([node("n0")], [job("a")]), policy)
     assert (out.solver, sizes(out)) == (solver, {"a": 4})
@@ -51,7 +52,9 @@ def test_the_plan_names_the_solver_that_made_it(solver: str) -> None:
 def test_solvers_agree_on_a_full_machine() -> None:
     jobs = [job(f"j{i}", 1, 4) for i in range(5)]
     seen = snapshot([node("n0"), node("n1")], jobs, budget_w=70)
-    ours, reference = (plan(seen, Parm(solver=s, gap=0.0)) for s in ("lagrangian", "glpk"))
+    ours, reference = (
+        plan(seen, Parm(ParmSettings(solver=s, gap=0.0))) for s in ("lagrangian", "glpk")
+    )
     assert ours.solver == "lagrangian"
     assert ours.objective == pytest.approx(reference.objective, rel=2e-7)
 
@@ -75,7 +78,7 @@ def test_scarce_power_goes_into_few_watts_for_all() -> None:
 )
 def test_who_may_change_a_running_job(variant: ParmVersion, size: int) -> None:
     view = job("a", current=held("a", "n0:0-1"), started_s=0)
-    out = plan(snapshot([node("n0")], [view], now_s=1), Parm(variant=variant))
+    out = plan(snapshot([node("n0")], [view], now_s=1), Parm(version=variant))
     assert sizes(out) == {"a": size}
 
 
@@ -83,7 +86,7 @@ def test_who_may_change_a_running_job(variant: ParmVersion, size: int) -> None:
     ("variant", "size"), [(ParmVersion.WSE, 4), (ParmVersion.NOSE, 4), (ParmVersion.NOMM, 1)]
 )
 def test_who_may_choose_the_size_of_a_new_job(variant: ParmVersion, size: int) -> None:
-    assert sizes(plan(snapshot([node("n0")], [job("a")]), Parm(variant=variant))) == {"a": size}
+    assert sizes(plan(snapshot([node("n0")], [job("a")]), Parm(version=variant))) == {"a": size}
 
 
 @pytest.mark.parametrize(
@@ -141,7 +144,7 @@ def test_weights_are_those_of_equation_8() -> None:
     seen = snapshot(
         [node("n0")], [job("a", 2, 4, time_s=100, submitted_s=40, priority=3)], now_s=60
     )
-    menu = Parm(alpha=0.5).menus(seen, seen.now_ns)[0]
+    menu = Parm(ParmSettings(alpha=0.5)).menus(seen, seen.now_ns)[0]
     least_cap_w = min(o.cap_uw for o in menu.options) / W
     remaining_s = profile_of(seen).time_s(2, least_cap_w)
     assert menu.weight == pytest.approx(3 * (remaining_s + 20) ** 0.5)
@@ -153,7 +156,7 @@ def test_weights_are_those_of_equation_8() -> None:
 def test_what_is_done_takes_weight_away() -> None:
     half = job("a", current=held("a", "n0:0-3"), started_s=0, done=0.5, time_s=100)
     seen = snapshot([node("n0")], [half])
-    menu = Parm(alpha=1.0).menus(seen, 0)[0]
+    menu = Parm(ParmSettings(alpha=1.0)).menus(seen, 0)[0]
     levels = min(o.cap_uw for o in menu.options) / W
     assert menu.weight == pytest.approx(0.5 * profile_of(seen).time_s(1, levels))
 
@@ -208,7 +211,7 @@ def test_a_full_machine_is_no_never() -> None:
     assert reasons(out)["b"] == "jobs that run or gain more speed use the 4 cores that it needs"
 
 
-@pytest.mark.parametrize("policy", [WSE, Parm(solver="greedy"), FifoEasy()])
+@pytest.mark.parametrize("policy", [WSE, Parm(ParmSettings(solver="greedy")), FifoEasy()])
 def test_without_nodes_what_runs_goes_on_and_the_others_wait(policy: Policy) -> None:
     away = job("b", current=held("b", "gone:0-1"), movable=False)
     seen = snapshot([], [job("a"), away])

@@ -22,6 +22,7 @@ from wattfold.coordinator.policies.backfill.pbs_search import BESIDE, FULL, KEPT
 from wattfold.coordinator.policies.backfill.timeline import NodesHold, Timeline
 from wattfold.coordinator.policies.driver.rounds import Rounds
 from wattfold.coordinator.policies.fifo.pbs import DEPTHS, Pbs, PbsScheduler
+from wattfold.coordinator.policies.fifo.settings import PbsSettings
 
 NODES = [node(f"n{i}") for i in range(4)]
 
@@ -76,17 +77,17 @@ def test_room_is_kept_for_the_first_ones_alone() -> None:
     first = waits("first", 2, 1000, submitted_s=0.1)
     second = waits("second", 4, 10, submitted_s=0.2)
     third = waits("third", 1, 2000, submitted_s=0.3)
-    assert started(Pbs(depth=1), RUNS, first, second, third) == {"third"}
-    assert started(Pbs(depth=2), RUNS, first, second, third) == set()
+    assert started(Pbs(PbsSettings(depth=1)), RUNS, first, second, third) == {"third"}
+    assert started(Pbs(PbsSettings(depth=2)), RUNS, first, second, third) == set()
 
 
 def test_nobody_is_looked_at_behind_the_first_that_wait() -> None:
     first = waits("first", 4, 10)
     second = waits("second", 1, 5, submitted_s=0.5)
     for depth, slips in ((1, set()), (2, {"second"})):
-        assert started(Pbs(reading="look", depth=depth), RUNS, first, second) == slips
-    assert started(Pbs(depth=1), RUNS, first, second) == {"second"}
-    plan = planned(Pbs(reading="look", depth=1), RUNS, first, second)
+        assert started(Pbs(PbsSettings(reading="look", depth=depth)), RUNS, first, second) == slips
+    assert started(Pbs(PbsSettings(depth=1)), RUNS, first, second) == {"second"}
+    plan = planned(Pbs(PbsSettings(reading="look", depth=1)), RUNS, first, second)
     assert reasons(plan)["second"] == UNSEEN
 
 
@@ -115,7 +116,7 @@ def test_the_depths_are_those_of_the_paper() -> None:
     # Resources are reserved for ten jobs of four nodes each, and for no job behind them.
     assert started(Pbs(), RUNS, *blocked[:9], last, slips) == set()
     assert started(Pbs(), RUNS, *blocked, last) == set()
-    assert planned(Pbs(depth=11), RUNS, *blocked, last).assignments == (RUNS.current,)
+    assert planned(Pbs(PbsSettings(depth=11)), RUNS, *blocked, last).assignments == (RUNS.current,)
 
 
 def test_on_a_full_machine_room_is_kept_for_nobody() -> None:
@@ -217,7 +218,7 @@ def test_what_is_left_out_makes_no_difference(
     seed: int, order: str, reading: str, depth: int
 ) -> None:
     seen = crowd(seed)
-    policy = Pbs(order=order, reading=reading, depth=depth)
+    policy = Pbs(PbsSettings(reading=reading, depth=depth), order=order)
     plan = policy.propose(seen, seen.now_ns, 1.0)
     assert faults(plan, seen) == []
     eager = planned_by(PbsScheduler(policy, search=Eager), seen)
@@ -246,6 +247,12 @@ def test_reasons_name_what_is_in_the_way() -> None:
     first = waits("first", 4, 10)
     full = runs("r", ("n0", "n1", "n2", "n3"), 101)
     many = [waits(f"w{i}", 1, 50, submitted_s=0.1 + i / 100) for i in range(3)]
-    assert set(reasons(planned(Pbs(depth=1), full, first, *many)).values()) == {KEPT, FULL}
+    assert set(reasons(planned(Pbs(PbsSettings(depth=1)), full, first, *many)).values()) == {
+        KEPT,
+        FULL,
+    }
     late = [waits(f"l{i}", 1, 500, submitted_s=0.1 + i / 100) for i in range(3)]
-    assert set(reasons(planned(Pbs(depth=1), RUNS, first, *late)).values()) == {KEPT, BESIDE}
+    assert set(reasons(planned(Pbs(PbsSettings(depth=1)), RUNS, first, *late)).values()) == {
+        KEPT,
+        BESIDE,
+    }

@@ -15,12 +15,13 @@ from wattfold.coordinator.core.model.plan import JobView, NodeView, Plan, Policy
 from wattfold.coordinator.models.pass_model import SizeUnit
 from wattfold.coordinator.policies.fifo.policy import FifoEasy
 from wattfold.coordinator.policies.parm.policy import Parm
+from wattfold.coordinator.policies.parm.settings import ParmSettings
 from wattfold.coordinator.policies.reasons.explain import explain
 from wattfold.coordinator.policies.registry import entries
 from wattfold.coordinator.policies.resources.stock import Stock
 
 GIB = 1 << 30
-POLICIES = [FifoEasy(), Parm(solver="greedy")]
+POLICIES = [FifoEasy(), Parm(ParmSettings(solver="greedy"))]
 RIGID = {"kind": JobKind.RIGID}
 
 
@@ -124,7 +125,7 @@ def test_a_job_that_lacks_memory_keeps_no_cores_from_others(policy: Policy) -> N
 def test_cores_beside_the_gpu_must_be_free() -> None:
     machine = [node("n0", 2, gpus=1), node("n1", 2)]
     jobs = [runs("a", "n0:0"), runs("b", "n0:1"), job("c", 1, 1, gpus=1, **RIGID), job("d", 2, 2)]
-    out = plan(machine, jobs, Parm(solver="greedy"))
+    out = plan(machine, jobs, Parm(ParmSettings(solver="greedy")))
     assert sizes(out) == {"a": 1, "b": 1, "d": 2}
     assert reasons(out) == {"c": "needs 1 core free on the nodes with 1 GPU"}
 

@@ -14,6 +14,7 @@ from wattfold.coordinator.core.model.plan import JobView, NodeView, Plan, Snapsh
 from wattfold.coordinator.models.pass_model import SizeUnit
 from wattfold.coordinator.policies.slowdown_driven.choice import MateEnd
 from wattfold.coordinator.policies.slowdown_driven.policy import SlowdownDriven
+from wattfold.coordinator.policies.slowdown_driven.rules import SharingSettings
 
 SOCKETS = Topology(
     packages=(CpuSet.parse("0-3"), CpuSet.parse("4-7")),
@@ -35,7 +36,7 @@ def runs(name: str, place: str, low: int = 1, **fields: object) -> JobView:
 
 
 def planned(seen: Snapshot, **settings: object) -> Plan:
-    plan = SlowdownDriven(**settings).propose(seen, seen.now_ns, 1.0)  # type: ignore[arg-type]
+    plan = SlowdownDriven(SharingSettings(**settings)).propose(seen, seen.now_ns, 1.0)  # type: ignore[arg-type]
     assert faults(plan, seen) == []
     return plan
 
@@ -174,5 +175,7 @@ def test_on_many_nodes_fewer_that_wait_for_cores_are_looked_at(
         job(f"w{at}", 8, 8, kind=JobKind.RIGID, time_s=10, submitted_s=80) for at in range(before)
     ]
     seen = at([*running, *rigid, job("b", 1, 8, time_s=10, submitted_s=90)], nodes)
-    plan = SlowdownDriven(tested=1000, protects=False).propose(seen, seen.now_ns, 10.0)
+    plan = SlowdownDriven(SharingSettings(tested=1000, protects=False)).propose(
+        seen, seen.now_ns, 10.0
+    )
     assert ("b" in sizes(plan)) is looked_at

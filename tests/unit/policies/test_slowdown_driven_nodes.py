@@ -16,6 +16,7 @@ from wattfold.coordinator.core.model.queue import Queue
 from wattfold.coordinator.models.pass_model import SizeUnit
 from wattfold.coordinator.policies.driver.rounds import Rounds
 from wattfold.coordinator.policies.slowdown_driven.policy import SlowdownDriven
+from wattfold.coordinator.policies.slowdown_driven.rules import SharingSettings
 
 BOTH = CoreSharing.BOTH
 
@@ -38,7 +39,7 @@ def at(jobs: list[JobView], nodes: int = 2, **more: float) -> Snapshot:
 
 
 def planned(seen: Snapshot, **settings: object) -> Plan:
-    return SlowdownDriven(**settings).propose(seen, seen.now_ns, 1.0)  # type: ignore[arg-type]
+    return SlowdownDriven(SharingSettings(**settings)).propose(seen, seen.now_ns, 1.0)  # type: ignore[arg-type]
 
 
 def cores(plan: Plan) -> dict[str, dict[str, str]]:

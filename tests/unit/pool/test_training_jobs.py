@@ -24,6 +24,7 @@ from wattfold.coordinator.models.gpu_curve import GpuCurve
 from wattfold.coordinator.models.pass_model import SizeUnit
 from wattfold.coordinator.models.training_cost import Tariff
 from wattfold.coordinator.policies.parm.policy import Parm
+from wattfold.coordinator.policies.parm.settings import ParmSettings
 from wattfold.coordinator.policies.port import Parts
 from wattfold.simulator.engine.budget import BudgetSchedule, BudgetStep
 from wattfold.simulator.engine.engine import PoolSimulation, SimulationError
@@ -166,7 +167,7 @@ def test_parm_gives_watts_of_lower_levels_to_others(curve: GpuCurve | None) -> N
     budget = BudgetSchedule.constant((IDLE_W + 300) * W)
     mean_s = {}
     for levels in (1, 4):
-        policy = Parm(gpu_levels=levels, solver="greedy")
+        policy = Parm(ParmSettings(gpu_levels=levels, solver="greedy"))
         scheduler = NamedPolicyScheduler(table, MACHINE, policy, "parm-wse")
         simulation = PoolSimulation(table, MACHINE, scheduler, budget, preemption=RESTART)
         simulation.run()

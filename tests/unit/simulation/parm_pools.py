@@ -11,7 +11,7 @@ import numpy as np
 
 from wattfold.coordinator.models.pass_model import APPLICATIONS, PassProfile
 from wattfold.coordinator.policies.parm.scheduler import ParmScheduler
-from wattfold.coordinator.policies.parm.settings import ParmSettings
+from wattfold.coordinator.policies.parm.settings import ParmRules, ParmSettings
 from wattfold.coordinator.policies.port import SizeRequest
 from wattfold.simulator.engine.machines.machine import Machine
 from wattfold.simulator.engine.running_jobs.jobs import JobTable
@@ -157,7 +157,10 @@ def parm_on(
 ) -> ParmScheduler:
     price = resize_price(machine) if price_resizes else None
     dram = dram_levels(machine, dram_levels_uw)
-    return pool_parm(table, machine, ParmSettings(resize_price=price, dram=dram, **settings))
+    own = {key: settings.pop(key) for key in ("version", "caps_uw", "revisits") if key in settings}
+    settings = {"patience": 0.0, **settings}
+    rules = ParmRules(settings=ParmSettings(**settings), resize_price=price, dram=dram, **own)
+    return pool_parm(table, machine, rules)
 
 
 def random_requests(rng: random.Random, count: int, nodes: int) -> list[Request]:

@@ -15,7 +15,7 @@ CAPS = tuple(watts * W for watts in (30, 33, 36, 44, 50, 60))
 
 
 def test_names() -> None:
-    names = [pool([Request()], variant=v).scheduler.name for v in ParmVersion]
+    names = [pool([Request()], version=v).scheduler.name for v in ParmVersion]
     assert names == ["parm-wse", "parm-nose", "parm-nomm"]
 
 
@@ -67,7 +67,7 @@ def test_power_above_idle_is_what_jobs_are_charged_with() -> None:
     [(ParmVersion.WSE, 8, 4), (ParmVersion.NOSE, 8, 8), (ParmVersion.NOMM, 2, 2)],
 )
 def test_who_may_change_its_size_and_when(variant: ParmVersion, first: int, later: int) -> None:
-    two = pool([Request(low=2), Request(low=2, submit_s=1)], variant=variant, alpha=0.0)
+    two = pool([Request(low=2), Request(low=2, submit_s=1)], version=variant, alpha=0.0)
     two.submit(0)
     two.decide()
     assert two.sizes == {0: first}
@@ -77,7 +77,7 @@ def test_who_may_change_its_size_and_when(variant: ParmVersion, first: int, late
 
 
 def test_nomm_may_be_read_as_the_greatest_size() -> None:
-    one = pool([Request(low=2)], variant=ParmVersion.NOMM, nomm_size="max")
+    one = pool([Request(low=2)], version=ParmVersion.NOMM, nomm_size="max")
     one.submit(0)
     one.decide()
     assert one.sizes == {0: 8}
@@ -85,7 +85,7 @@ def test_nomm_may_be_read_as_the_greatest_size() -> None:
 
 @pytest.mark.parametrize("variant", list(ParmVersion))
 def test_caps_are_free_while_a_job_runs(variant: ParmVersion) -> None:
-    one = pool([Request(low=4, high=4, malleable=False)], variant=variant, caps_uw=CAPS)
+    one = pool([Request(low=4, high=4, malleable=False)], version=variant, caps_uw=CAPS)
     one.submit(0)
     one.decide()
     one.give(8, 4 * 11 * W)

@@ -16,6 +16,7 @@ from wattfold.coordinator.core.model.jobs.spec import JobKind
 from wattfold.coordinator.core.model.plan import JobView, Plan
 from wattfold.coordinator.models.pass_model import SizeUnit
 from wattfold.coordinator.policies.parm.policy import Parm, ParmVersion
+from wattfold.coordinator.policies.parm.settings import ParmSettings
 
 NODES = 6
 VARIANTS = st.sampled_from(ParmVersion)
@@ -51,7 +52,7 @@ def test_what_runs_stays_within_nodes_power_and_rules(
         requests,
         nodes=NODES,
         power_w=150,
-        variant=variant,
+        version=variant,
         price_resizes=price,
         dram_levels_uw=tuple(w * W for w in drams_w),
         solver=solver,
@@ -117,8 +118,8 @@ def test_the_service_decides_the_same(
     rng = random.Random(seed)
     requests = random_requests(rng, 6, NODES)
     requests = [Request(**{**vars(r), "malleable": False}) for r in requests]
-    one = pool(requests, nodes=NODES, variant=variant, solver=solver, alpha=0.9)
-    policy = Parm(variant=variant, solver=solver, alpha=0.9)
+    one = pool(requests, nodes=NODES, version=variant, solver=solver, alpha=0.9)
+    policy = Parm(ParmSettings(solver=solver, alpha=0.9), version=variant)
     machine = [node(f"n{i}", cores, base_w=56, floor_w=25, max_w=60) for i in range(NODES)]
     current: dict[int, Assignment] = {}
     queued: list[int] = []

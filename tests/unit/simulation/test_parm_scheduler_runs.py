@@ -26,7 +26,7 @@ def test_a_run_under_a_budget_that_falls_and_rises(variant: ParmVersion, price: 
     full_uw, least_uw = machine.full_uw, NODES * machine.busy_uw(machine.cap_uw_min)
     budgets = ((0, full_uw), (300, least_uw), (900, least_uw + 100 * W), (2000, full_uw))
     budget = BudgetSchedule(steps=tuple(BudgetStep(at_ns=s * S, budget_uw=uw) for s, uw in budgets))
-    scheduler = parm_on(table, machine, variant=variant, price_resizes=price)
+    scheduler = parm_on(table, machine, version=variant, price_resizes=price)
     record = simulate(table, machine, scheduler, budget)
     assert np.all(record.columns.end_ns > record.columns.start_ns)
     assert record.over_budget_ns == 0

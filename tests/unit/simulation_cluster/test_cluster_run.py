@@ -14,6 +14,7 @@ from wattfold.coordinator.core.state.state import CoreSettings
 from wattfold.coordinator.models.pass_model import SizeUnit
 from wattfold.coordinator.policies.fifo.policy import FifoEasy
 from wattfold.coordinator.policies.parm.policy import Parm
+from wattfold.coordinator.policies.parm.settings import ParmSettings
 from wattfold.simulator.engine.machines.machine import Machine
 from wattfold.simulator.engine.running_jobs.jobs import JobTable, job_table
 from wattfold.simulator.messages.driver import ClusterOptions, SimulatedCluster
@@ -88,7 +89,7 @@ def test_the_same_seed_gives_the_same_run_and_another_another() -> None:
         run(
             MACHINE,
             annotated(),
-            Parm(solver="greedy"),
+            Parm(ParmSettings(solver="greedy")),
             experiment(budget=budget, options=replace(OPTIONS, seed=seed, faults=faults)),
         )
         for seed in (1, 1, 2)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from wattfold.coordinator.policies.description import Description, PolicyVariant, Values
 
@@ -32,7 +32,7 @@ MODULES = (
 """Modules of this package with a ``DESCRIPTION``."""
 
 
-def _description(module: str) -> Description:
+def _description(module: str) -> Description[Any]:
     name = f"{__package__}.{module}"
     found = getattr(importlib.import_module(name), "DESCRIPTION", None)
     if not isinstance(found, Description):
@@ -40,15 +40,15 @@ def _description(module: str) -> Description:
     return found
 
 
-DESCRIPTIONS: tuple[Description, ...] = tuple(_description(module) for module in MODULES)
+DESCRIPTIONS: tuple[Description[Any], ...] = tuple(_description(module) for module in MODULES)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegisteredPolicy:
     """A policy: the variant and its family."""
 
-    family: Description
-    variant: PolicyVariant
+    family: Description[Any]
+    variant: PolicyVariant[Any]
 
     def service(self, values: Values) -> Policy:
         """Construct the policy for the service. Missing settings are at their defaults.
@@ -60,7 +60,7 @@ class RegisteredPolicy:
                 f"policy {self.variant.name} runs only in simulations of a pool; the service "
                 "cannot use it"
             )
-        return self.variant.service({**self.family.defaults(), **values})
+        return self.variant.service(self.family.chosen(values))
 
 
 def entries() -> Iterator[RegisteredPolicy]:
@@ -85,6 +85,6 @@ def simulator_names() -> tuple[str, ...]:
     return tuple(entry.variant.simulator_name for entry in entries())
 
 
-def family(name: str) -> Description | None:
+def family(name: str) -> Description[Any] | None:
     """Return the family with this name, which is also the name of its table, or None."""
     return next((one for one in DESCRIPTIONS if one.name == name), None)

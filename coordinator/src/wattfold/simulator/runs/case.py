@@ -12,6 +12,7 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
 from wattfold.coordinator.core.model.configuration import AccountsConfigured
 from wattfold.coordinator.core.model.queue import Waits
@@ -150,6 +151,10 @@ class PolicyChoice:
         if self.entry.variant.pool is not None:
             values |= {key: value for key, value in self._fields().items() if key in values}
         return values | dict(self.settings)
+
+    def chosen(self) -> Any:
+        """Return the settings as an object of the dataclass of the family."""
+        return self.entry.family.chosen(self.values())
 
     def check_unlimited(self, where: str) -> None:
         """Raise ValueError if settings limit backfilling passes, which is not possible here."""

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from wattfold.contract.units import ns_from_s
 from wattfold.coordinator.models.forecast import USER
 from wattfold.coordinator.policies import registry
-from wattfold.coordinator.policies.backfill.counts import Passes
+from wattfold.coordinator.policies.backfill.counts import AT_ONCE
 from wattfold.coordinator.policies.backfill.easy import EasyScheduler
-from wattfold.coordinator.policies.description import Pool, Values
+from wattfold.coordinator.policies.backfill.pass_settings import PassSettings
+from wattfold.coordinator.policies.description import Pool
 from wattfold.coordinator.policies.port import Scheduler
 from wattfold.simulator.engine.machines.machine import Machine
 from wattfold.simulator.engine.machines.node_machine import NodeMachine
@@ -72,29 +72,17 @@ def _made(case: SimulationCase, table: JobTable) -> Scheduler:
 
 
 def _backfilling(case: SimulationCase, table: JobTable) -> Scheduler:
-    return _in_order(case, table, _passes(case.policy.values()))
-
-
-def _conservative(case: SimulationCase, table: JobTable) -> Scheduler:
-    """Return the scheduler without limits on passes: run times are exact and all promises hold."""
-    return _in_order(case, table, Passes())
-
-
-def _in_order(case: SimulationCase, table: JobTable, passes: Passes) -> Scheduler:
-    choice = case.policy
+    choice, settings = case.policy, case.policy.chosen()
     cap_uw = case.counted.cap_uw_max if choice.cap_uw is None else choice.cap_uw
     _check_sizes(case, table, cap_uw)
     return EasyScheduler(
         method=choice.name,
         cap_uw=choice.cap_uw,
-        size=str(choice.values()["size"]),
+        size=settings.size,
         kills_at_limit=_kills_at_limit(case, table),
-        passes=passes,
+        # Under conservative backfilling, run times are exact and all promises hold.
+        passes=settings.passes if isinstance(settings, PassSettings) else AT_ONCE,
     )
-
-
-def _passes(values: Values) -> Passes:
-    return Passes(looked=int(values["looked"]), every=ns_from_s(float(values["every"])))
 
 
 def _uniform(case: SimulationCase, table: JobTable) -> Scheduler:
@@ -107,22 +95,22 @@ def _uniform(case: SimulationCase, table: JobTable) -> Scheduler:
     _check_sizes(case, table, uniform_cap_uw(machine, machine.nodes, _spare_uw(case)))
     return UniformScheduler(
         machine,
-        size=str(case.policy.values()["size"]),
+        size=case.policy.chosen().size,
         kills_at_limit=_kills_at_limit(case, table),
     )
 
 
 def _parm(case: SimulationCase, table: JobTable) -> Scheduler:
     choice, machine = case.policy, case.counted
-    from wattfold.coordinator.policies.parm.settings import ParmSettings
+    from wattfold.coordinator.policies.parm.policy import Parm
     from wattfold.simulator.engine.schedulers.pool_parm import dram_levels, pool_parm, resize_price
 
-    settings = choice.entry.service(choice.values())
-    assert isinstance(settings, ParmSettings), "a policy of this family"
-    _check_least_power(case, table, settings.levels_max)
+    policy = choice.entry.service(choice.values())
+    assert isinstance(policy, Parm), "a policy of this family"
+    _check_least_power(case, table, policy.settings.levels)
     by_links = choice.price_resizes and case.restarts is None
     beyond = replace(
-        settings,
+        policy.rules,
         caps_uw=choice.caps_uw,
         resize_price=resize_price(machine) if by_links else None,
         dram=dram_levels(machine, choice.dram_levels_uw),
@@ -131,51 +119,25 @@ def _parm(case: SimulationCase, table: JobTable) -> Scheduler:
 
 
 def _slowdown_driven(case: SimulationCase, table: JobTable) -> Scheduler:
-    from wattfold.coordinator.policies.slowdown_driven.choice import MateEnd, MateLimits
-    from wattfold.coordinator.policies.slowdown_driven.description import most_slowdown
     from wattfold.coordinator.policies.slowdown_driven.pool import (
         CheckedSlowdownScheduler,
         SlowdownScheduler,
     )
-    from wattfold.coordinator.policies.slowdown_driven.rules import (
-        NodeSharing,
-        PowerSharing,
-        SharingRules,
-    )
+    from wattfold.coordinator.policies.slowdown_driven.rules import NodeSharing
 
-    values = case.policy.values()
-    cap_uw = case.policy.cap_uw
-    machine = machine_of(case)
+    settings, cap_uw, machine = case.policy.chosen(), case.policy.cap_uw, machine_of(case)
     assert isinstance(machine, NodeMachine), "jobs share the cores of its nodes"
     _check_sizes(case, table, machine.classes[0].cap_uw_max if cap_uw is None else cap_uw)
-    cores, ranks = machine.classes[0].cores, int(values["ranks"])
+    cores, ranks = machine.classes[0].cores, settings.ranks
     _check_ranks(ranks, cores)
-    if int(values["guests"]) > 1:
+    if settings.guests > 1:
         raise ValueError(
             f"{case.policy.name} with several guests of a mate needs named nodes; describe "
             "them with --machine, or leave guests at 1"
         )
-    made = CheckedSlowdownScheduler if values["check"] == "yes" else SlowdownScheduler
+    made = CheckedSlowdownScheduler if settings.check else SlowdownScheduler
     return made(
-        rules=SharingRules(
-            limits=MateLimits(
-                most_slowdown=most_slowdown(values),
-                mates=int(values["mates"]),
-                looked_at=int(values["looked_at"]),
-                mate_end=MateEnd(str(values["mate_end"])),
-            ),
-            dynamic=values["cutoff"] == "dynamic",
-            factor=float(values["sharing_factor"]),
-            benefit=values["benefit"] == "yes",
-            least_gain=float(values["least_gain"]),
-            protects=values["protects"] == "yes",
-            contiguous=values["contiguous"] == "yes",
-            free_nodes=values["free_nodes"] == "yes",
-            mapped=int(values["mapped"]),
-            tested=int(values["tested"]),
-            power=PowerSharing(str(values["power"])),
-            energy_weight=float(values["energy_weight"]),
-        ),
+        rules=settings,
         sharing=(
             NodeSharing(lends=False, borrows=False, least=ranks),
             NodeSharing(lends=False, borrows=True, least=ranks),
@@ -184,7 +146,7 @@ def _slowdown_driven(case: SimulationCase, table: JobTable) -> Scheduler:
         kind_of=sharing_kinds(case, table),
         cap_uw=cap_uw,
         kills_at_limit=_kills_at_limit(case, table),
-        passes=_passes(values),
+        passes=settings.passes,
         profiles=table.profiles,
     )
 
@@ -194,24 +156,21 @@ def sharing_kinds(case: SimulationCase, table: JobTable) -> bytes:
 
     The values are 0 for no sharing, 1 for borrowing, and 2 for borrowing and lending.
     """
-    lenders, values = case.source.malleable_share, case.policy.values()
+    lenders, share = case.source.malleable_share, float(case.policy.chosen().moldable)
     drawn = np.random.default_rng(np.random.SeedSequence(case.seed)).random(len(table))
     lends = drawn < lenders
     rest = (drawn - lenders) / max(1 - lenders, 1e-9)
-    moldable = ~lends & (rest < float(values["moldable"]))
+    moldable = ~lends & (rest < share)
     return (moldable + 2 * lends).astype(np.uint8).tobytes()
 
 
 def _equipartition(case: SimulationCase, table: JobTable) -> Scheduler:
-    choice = case.policy
-    from wattfold.coordinator.policies.equipartition.policy import Equipartition
+    from wattfold.coordinator.policies.equipartition.policy import EquipartitionScheduler
 
-    settings = choice.entry.service(choice.values())
-    assert isinstance(settings, Equipartition), "a policy of this family"
-    machine = case.counted
+    settings, machine = case.policy.chosen(), case.counted
     least_uw = machine.cap_uw_max if settings.power == "fewer" else machine.cap_uw_min
     _check_fed(case, table.size_min, table, least_uw)
-    return settings.scheduler()
+    return EquipartitionScheduler(settings)
 
 
 def _by_node(case: SimulationCase, table: JobTable) -> Scheduler:
@@ -235,7 +194,7 @@ def shares_alike(case: SimulationCase, table: JobTable) -> bool:
     assert isinstance(machine, NodeMachine), "the nodes of a file"
     alike = machine.counted is not None and table.units is None
     own = choice.entry.variant.pool is Pool.SLOWDOWN_DRIVEN
-    return own and alike and int(choice.values()["guests"]) == 1
+    return own and alike and choice.chosen().guests == 1
 
 
 def _named(case: SimulationCase, table: JobTable, nodes: SiteState | None = None) -> Scheduler:
@@ -276,15 +235,14 @@ def _sharing_of(case: SimulationCase, table: JobTable) -> JobsThatShare | None:
         return None
     from wattfold.simulator.engine.schedulers.named_scheduler import JobsThatShare
 
-    values, machine = case.policy.values(), machine_of(case)
+    settings, machine = case.policy.chosen(), machine_of(case)
     assert isinstance(machine, NodeMachine), "jobs share the cores of its nodes"
-    if values["check"] == "yes":
+    if settings.check:
         raise ValueError(
             f"{case.policy.name}.check needs identical nodes and jobs on whole nodes; omit it"
         )
-    ranks = int(values["ranks"])
-    _check_ranks(ranks, min(one.cores for one in machine.classes))
-    return JobsThatShare(kinds=sharing_kinds(case, table), ranks=ranks)
+    _check_ranks(settings.ranks, min(one.cores for one in machine.classes))
+    return JobsThatShare(kinds=sharing_kinds(case, table), ranks=settings.ranks)
 
 
 def _check_ranks(ranks: int, cores: int) -> None:
@@ -311,9 +269,7 @@ def ready_of(name: str) -> Callable[[], object] | None:
 
 
 MAKERS: dict[Pool, Callable[[SimulationCase, JobTable], Scheduler]] = {
-    Pool.EASY: _backfilling,
-    Pool.FCFS: _backfilling,
-    Pool.CONSERVATIVE: _conservative,
+    Pool.BACKFILL: _backfilling,
     Pool.EASY_UNIFORM: _uniform,
     Pool.PARM: _parm,
     Pool.SLOWDOWN_DRIVEN: _slowdown_driven,

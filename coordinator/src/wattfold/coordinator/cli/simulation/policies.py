@@ -65,7 +65,7 @@ def _list(session: Session) -> None:
     session.print(table)
 
 
-def _show(session: Session, family: Description) -> None:
+def _show(session: Session, family: Description[Any]) -> None:
     from wattfold.coordinator.policies import registry
 
     own = [entry for entry in registry.entries() if entry.family is family]

@@ -2,26 +2,39 @@
 
 from __future__ import annotations
 
-from wattfold.coordinator.policies.description import PolicySetting, SettingScope
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-PASS_SETTINGS = (
-    PolicySetting(
-        key="looked",
-        default=0,
-        low=0,
-        high=1_000_000,
-        help="number of jobs at the head of the queue that EASY considers in one backfilling "
-        "pass; 0 = all",
-        places=(SettingScope.SIMULATOR,),
-    ),
-    PolicySetting(
-        key="every",
-        default=0.0,
-        low=0.0,
-        high=86_400.0,
+from wattfold.contract.units import ns_from_s
+from wattfold.coordinator.policies.description import IN_SIMULATIONS, PolicySettings, setting
+
+if TYPE_CHECKING:
+    from wattfold.coordinator.policies.backfill.counts import Passes
+
+
+@dataclass(frozen=True, kw_only=True)
+class PassSettings(PolicySettings):
+    """Limits of backfilling passes in pools of identical counted nodes."""
+
+    looked: int = setting(
+        0,
+        help="number of jobs at the head of the queue that EASY considers in one backfilling pass; "
+        "0 = all",
+        within=(0, 1_000_000),
+        places=IN_SIMULATIONS,
+    )
+    every: float = setting(
+        0.0,
+        help="time between two backfilling passes of EASY, between which jobs start only in order; "
+        "0 = backfill at every event",
+        within=(0.0, 86_400.0),
         unit="s",
-        help="time between two backfilling passes of EASY, between which jobs start only in "
-        "order; 0 = backfill at every event",
-        places=(SettingScope.SIMULATOR,),
-    ),
-)
+        places=IN_SIMULATIONS,
+    )
+
+    @property
+    def passes(self) -> Passes:
+        """The limits."""
+        from wattfold.coordinator.policies.backfill.counts import Passes
+
+        return Passes(looked=self.looked, every=ns_from_s(self.every))

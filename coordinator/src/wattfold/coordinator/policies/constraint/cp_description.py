@@ -3,37 +3,31 @@
 from __future__ import annotations
 
 from wattfold.coordinator.core.model.plan import Policy
-from wattfold.coordinator.policies.constraint import description as constraint
-from wattfold.coordinator.policies.description import (
-    Description,
-    PolicySetting,
-    PolicyVariant,
-    Values,
-)
+from wattfold.coordinator.policies.constraint.settings import CpSettings
+from wattfold.coordinator.policies.description import Description, PolicyVariant
 
 NAME = "constraint-cp"
 ANY_NUMBER = 1 << 30
-SHARED = ("patience", "size", "seed", "depth", "wait_s", "caps", "power_margin", "ratios")
-"""Settings with the same meaning as in `constraint.description`."""
 
 
-def _made(values: Values) -> Policy:
+def _made(settings: CpSettings) -> Policy:
     """Construct the paper's model and objective, starting from the best of the plain lists."""
+    from wattfold.coordinator.policies.constraint.policy import Constraint
     from wattfold.coordinator.solvers.cp.planner import CpWhole
     from wattfold.coordinator.solvers.lists.planner import PlannerEffort
     from wattfold.coordinator.solvers.lists.problem import ObjectiveWeights
 
-    return constraint.planning(
-        values,
-        NAME,
-        ObjectiveWeights(lateness=0.0, late=0.0),
-        PlannerEffort(
-            depth=int(values["depth"]),
+    return Constraint(
+        settings,
+        name=NAME,
+        weights=ObjectiveWeights(lateness=0.0, late=0.0),
+        effort=PlannerEffort(
+            depth=settings.depth,
             evaluations=0,
-            seed=int(values["seed"]),
-            improver=CpWhole(most_jobs=int(values["jobs"])),
+            seed=settings.seed,
+            improver=CpWhole(most_jobs=settings.jobs),
             improver_jobs=ANY_NUMBER,
-            improver_s=float(values["search_s"]),
+            improver_s=settings.search_s,
         ),
     )
 
@@ -57,23 +51,5 @@ DESCRIPTION = Description(
             looks_ahead=True,
         ),
     ),
-    settings=(
-        *(one for one in constraint.DESCRIPTION.settings if one.key in SHARED),
-        PolicySetting(
-            key="jobs",
-            default=100,
-            low=1,
-            high=2000,
-            help="maximum number of waiting jobs in the model; of more jobs, those that lists "
-            "start first",
-        ),
-        PolicySetting(
-            key="search_s",
-            default=2.0,
-            low=0.05,
-            high=600.0,
-            unit="s",
-            help="maximum time of a search; limits of the search may end it earlier",
-        ),
-    ),
+    settings_class=CpSettings,
 )

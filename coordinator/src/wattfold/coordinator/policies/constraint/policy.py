@@ -23,14 +23,15 @@ from typing import cast
 
 from wattfold.coordinator.core.model.plan import Plan, Policy, Snapshot
 from wattfold.coordinator.policies.backfill.easy_search import EasySettings
-from wattfold.coordinator.policies.constraint.problem import ProblemNodes, Rules
+from wattfold.coordinator.policies.constraint.problem import ProblemNodes
 from wattfold.coordinator.policies.constraint.search import (
     ConstraintKnown,
     ConstraintSearch,
     standing_ground,
 )
+from wattfold.coordinator.policies.constraint.settings import ListSettings, PlanSettings
 from wattfold.coordinator.policies.driver.rounds import planned
-from wattfold.coordinator.policies.fifo.pbs import Pbs
+from wattfold.coordinator.policies.fifo.pbs import Pbs, PbsSettings
 from wattfold.coordinator.policies.port import (
     Decision,
     JobInformation,
@@ -51,19 +52,8 @@ class ConstraintScheduler(Scheduler):
     revisit_ns = 0
     solver_ns: Sequence[int] = ()
 
-    def __init__(
-        self,
-        *,
-        name: str,
-        size: str,
-        rules: Rules,
-        weights: ObjectiveWeights,
-        effort: PlannerEffort,
-        patience: float = 0.0,
-    ) -> None:
-        self.patience = patience
-        self._name = name
-        self._size, self._rules, self._weights, self._effort = size, rules, weights, effort
+    def __init__(self, policy: Constraint) -> None:
+        self._policy, self.patience = policy, policy.settings.patience
         self._jobs: NamedJobs
         self._site: Site
         self._problem_nodes: ProblemNodes | None = None
@@ -79,7 +69,7 @@ class ConstraintScheduler(Scheduler):
     @property
     def name(self) -> str:
         """Name of the variant."""
-        return self._name
+        return self._policy.name
 
     def attach(self, jobs: JobInformation) -> None:
         """Receive the jobs. Called once before all other methods."""
@@ -122,15 +112,15 @@ class ConstraintScheduler(Scheduler):
         search = ConstraintSearch(
             problem_nodes=self._problem_nodes,
             known=self._known,
-            rules=self._rules,
-            weights=self._weights,
-            effort=self._effort,
+            policy_settings=self._policy.settings,
+            weights=self._policy.weights,
+            effort=self._policy.effort,
             last=self._order,
             jobs=self._jobs,
             site=self._site,
             running=sorted(self._running),
             waiting=sorted(self._waiting, key=self._waiting.__getitem__),
-            settings=EasySettings(size=self._size, cap_uw=None, backfill=True),
+            settings=EasySettings(size=self._policy.size, cap_uw=None, backfill=True),
             now_ns=now_ns,
         )
         decision = search.decide()
@@ -153,17 +143,19 @@ class ConstraintScheduler(Scheduler):
         ]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Constraint(Scheduled):
-    """Settings of the policy; see `description`."""
+    """The policy: settings of sizes, caps and times, the objective, and the effort of a search."""
 
+    settings: PlanSettings = ListSettings()  # noqa: RUF009 - immutable
     name: str = "constraint"
-    size: str = "max"
-    rules: Rules = Rules()  # noqa: RUF009 - immutable
     weights: ObjectiveWeights = ObjectiveWeights()  # noqa: RUF009
     effort: PlannerEffort = PlannerEffort()  # noqa: RUF009
-    patience: float = 0.0
-    """Patience in multiples of the estimate (`held_nodes`); 0 = no nodes are held."""
+
+    @property
+    def size(self) -> str:
+        """The end of the size range that a job gets."""
+        return self.settings.size
 
     @property
     def chooses_caps(self) -> bool:
@@ -172,23 +164,17 @@ class Constraint(Scheduled):
 
     def fallback(self) -> Policy | None:
         """Return lists without the search, which takes most of the time; then PBS's plain rules."""
+        settings = self.settings
         plain = replace(self.effort, evaluations=0, improver=None)
         return (
             replace(self, effort=plain)
             if self.effort != plain
-            else Pbs(order="walltime", size=self.size, patience=self.patience)
+            else Pbs(PbsSettings(size=self.size, patience=settings.patience), order="walltime")
         )
 
     def scheduler(self) -> Scheduler:
         """Return a scheduler with these settings."""
-        return ConstraintScheduler(
-            name=self.name,
-            size=self.size,
-            rules=self.rules,
-            weights=self.weights,
-            effort=self.effort,
-            patience=self.patience,
-        )
+        return ConstraintScheduler(self)
 
     def propose(self, snapshot: Snapshot, now_ns: int, deadline_s: float) -> Plan:
         """Keep running jobs and start the jobs that the best plan starts now."""

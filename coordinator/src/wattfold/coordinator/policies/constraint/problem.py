@@ -11,10 +11,10 @@ with that many units.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from wattfold.contract.ids import NodeId
+from wattfold.contract.units import ns_from_s
 from wattfold.coordinator.core.model.amounts import Amounts
 from wattfold.coordinator.core.model.jobs.assignment import Share
 from wattfold.coordinator.core.model.jobs.job_units import units_within
@@ -26,6 +26,7 @@ from wattfold.coordinator.core.model.reservation import Windows
 from wattfold.coordinator.core.power.charge import cores_uw, drawing_uw, held_uw
 from wattfold.coordinator.models.pass_model import SizeUnit
 from wattfold.coordinator.policies.backfill.candidates import Candidate
+from wattfold.coordinator.policies.constraint.settings import PlanSettings
 from wattfold.coordinator.policies.resources.estimates import asked_ns, duration_ns, run_time_s
 from wattfold.coordinator.policies.resources.room import takes_whole_nodes
 from wattfold.coordinator.policies.resources.serial_part import useful_uw
@@ -51,18 +52,6 @@ SPREADS = {
     UnitSpread.TOGETHER: NodeSpread.TOGETHER,
     UnitSpread.APART: NodeSpread.APART,
 }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rules:
-    """Settings of the policy; see its description."""
-
-    caps: int = 3
-    wait_ns: int = 86_400_000_000_000
-    """Expected wait of jobs whose queue does not state an expected wait."""
-    ratios: str = "plan"
-    power_margin: float = 0.1
-    """Margin of the cap above the predicted power of a job, as a fraction."""
 
 
 class ProblemNodes:
@@ -161,10 +150,11 @@ class Builder:
     """
 
     def __init__(
-        self, problem_nodes: ProblemNodes, windows: Windows, rules: Rules, limited: bool
+        self, problem_nodes: ProblemNodes, windows: Windows, settings: PlanSettings, limited: bool
     ) -> None:
         self.ground, self._windows = problem_nodes, windows
-        self._rules, self._limited = rules, limited
+        self._settings, self._limited = settings, limited
+        self._wait_ns = ns_from_s(settings.wait_s)
         self._shapes: dict[Shape, int] = {}
         self._closings: dict[Closing, int] = {}
         self._rights: dict[tuple[str, str, str], tuple[int, ...]] = {}
@@ -214,7 +204,7 @@ class Builder:
             shape=self._shapes.setdefault(shape, len(self._shapes)),
             options=tuple(options[number] for number in kept),
             submit_ns=view.submitted_ns,
-            ewt_ns=waits.expected_ns or self._rules.wait_ns,
+            ewt_ns=waits.expected_ns or self._wait_ns,
             wait_max_ns=waits.max_ns,
             weight=max(spec.priority, LEAST_WEIGHT),
             rank_ns=max(rank_ns, 1),
@@ -246,7 +236,7 @@ class Builder:
 
     def _levels(self, candidate: Candidate) -> list[int]:
         """Return the levels at which a job may run, the highest first."""
-        count = self._rules.caps
+        count = self._settings.caps
         if candidate.view.spec.cap_uw or not self._limited or count < 2:
             return [candidate.cap_uw]
         least_uw = max(max(kind.least_uw, kind.floor_uw) for kind in self.ground.kinds)
@@ -258,7 +248,7 @@ class Builder:
     def _option(self, candidate: Candidate, level_uw: int, cores: int, times: int) -> Option:
         """Return the option of a level; a unit takes ``cores`` (0 = all) of ``times`` nodes."""
         view, kinds = candidate.view, self.ground.kinds
-        by_word = self._rules.ratios == "order"
+        by_word = self._settings.ratios == "order"
         lasts_ns = (asked_ns if by_word else duration_ns)(
             view, kinds, candidate.size, candidate.cap_uw
         )

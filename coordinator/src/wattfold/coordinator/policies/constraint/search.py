@@ -24,9 +24,9 @@ from wattfold.coordinator.policies.constraint.problem import (
     CountedNodes,
     ProblemNodes,
     QueuedTask,
-    Rules,
     full_level_uw,
 )
+from wattfold.coordinator.policies.constraint.settings import PlanSettings
 from wattfold.coordinator.policies.port import NOTHING, Change, Decision, Reason, SolverResult
 from wattfold.coordinator.policies.resources.room import Room, takes_whole_nodes
 from wattfold.coordinator.solvers.lists.planner import SEARCHED, PlannerEffort, planned
@@ -62,18 +62,14 @@ class ConstraintSearch(EasySearch):
         *,
         problem_nodes: ProblemNodes,
         known: ConstraintKnown,
-        rules: Rules,
+        policy_settings: PlanSettings,
         weights: ObjectiveWeights,
         effort: PlannerEffort,
         last: Sequence[int],
         **parts: Any,
     ) -> None:
-        self._problem_nodes, self._rules, self._weights, self._effort = (
-            problem_nodes,
-            rules,
-            weights,
-            effort,
-        )
+        self._problem_nodes, self._policy_settings = problem_nodes, policy_settings
+        self._weights, self._effort = weights, effort
         site = parts["site"]
         spendable_uw = (site.spendable_uw, *(power_uw for _, power_uw in site.ahead))
         self._short = min(spendable_uw) < problem_nodes.full_uw
@@ -126,7 +122,9 @@ class ConstraintSearch(EasySearch):
         most_uw = super()._level_uw(view)
         if view.spec.cap_uw or not self._short:
             return most_uw
-        return full_level_uw(view, most_uw, self._problem_nodes.kinds, self._rules.power_margin)
+        return full_level_uw(
+            view, most_uw, self._problem_nodes.kinds, self._policy_settings.power_margin
+        )
 
     def _budgets(self) -> tuple[Budget, ...]:
         """Return the power for jobs from now on, ending jobs included."""
@@ -138,7 +136,7 @@ class ConstraintSearch(EasySearch):
         """Return the builder of the problem, from earlier rounds on the same site if possible."""
         if (counted, limited) not in self._builders:
             ground = CountedNodes(self._problem_nodes.views) if counted else self._problem_nodes
-            made = Builder(ground, self._windows, self._rules, limited=limited)
+            made = Builder(ground, self._windows, self._policy_settings, limited=limited)
             self._builders[counted, limited] = made
         return self._builders[counted, limited]
 

@@ -38,6 +38,7 @@ from wattfold.coordinator.models.pass_model import SizeUnit
 from wattfold.coordinator.policies.driver.held_counts import HeldCounts, earliest_ns, is_counted
 from wattfold.coordinator.policies.driver.in_turn import InTurn
 from wattfold.coordinator.policies.driver.rounds import planned
+from wattfold.coordinator.policies.equipartition.settings import EquipartitionSettings
 from wattfold.coordinator.policies.equipartition.shared_nodes import EquipartitionJob, SharedNodes
 from wattfold.coordinator.policies.port import (
     Change,
@@ -58,18 +59,11 @@ Place = tuple[float, int, int]
 """Sort key of the queue: priority, submission, number."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Equipartition(Scheduled):
-    """Settings of the policy. ``interval_ns`` 0 = jobs may be resized at any time."""
+    """The policy with its settings."""
 
-    order: str = "first-fit"
-    power: str = "lower"
-    due: bool = False
-    by_priority: bool = False
-    interval_ns: int = 0
-    weigh_costs: bool = True
-    patience: float = 0.0
-    """Patience in multiples of the estimate (`held_nodes`); 0 = no nodes are held, as published."""
+    settings: EquipartitionSettings = EquipartitionSettings()  # noqa: RUF009 - immutable
 
     @property
     def name(self) -> str:
@@ -97,7 +91,7 @@ class Equipartition(Scheduled):
 
     def scheduler(self) -> Scheduler:
         """Return a scheduler with these settings."""
-        return EquipartitionScheduler(self)
+        return EquipartitionScheduler(self.settings)
 
     def propose(self, snapshot: Snapshot, now_ns: int, deadline_s: float) -> Plan:
         """Return the plan of a new scheduler for this snapshot."""
@@ -112,7 +106,9 @@ class EquipartitionScheduler(Scheduler):
     revisit_ns = 0
     solver_ns: Sequence[int] = ()
 
-    def __init__(self, settings: Equipartition) -> None:
+    name = "equipartition"
+
+    def __init__(self, settings: EquipartitionSettings) -> None:
         self._settings, self.patience = settings, settings.patience
         self._held_counts = HeldCounts(settings.patience) if settings.patience else None
         """Holds for impatient jobs if nodes are counted; otherwise the driver makes them."""
@@ -132,11 +128,6 @@ class EquipartitionScheduler(Scheduler):
         self._blocked: Place | None = None
         """No job behind this place starts."""
         self._told: dict[int, Reason] = {}
-
-    @property
-    def name(self) -> str:
-        """``equipartition``."""
-        return self._settings.name
 
     # Notifications.
 
@@ -261,7 +252,7 @@ class EquipartitionScheduler(Scheduler):
     def _sizes(self, shared_nodes: SharedNodes, now_ns: int) -> list[int]:
         """Return equal shares; jobs for which a resize is not worthwhile keep their size."""
         while True:
-            sizes = shared_nodes.sizes(by_priority=self._settings.by_priority)
+            sizes = shared_nodes.sizes(by_priority=self._settings.weights == "priority")
             pairs = zip(shared_nodes.sharers, sizes, strict=True)
             staying = [one for one, size in pairs if self._not_worth(one, size, now_ns)]
             if not staying:
@@ -271,7 +262,7 @@ class EquipartitionScheduler(Scheduler):
 
     def _not_worth(self, sharing_job: EquipartitionJob, size: int, now_ns: int) -> bool:
         """Return whether a running job would save no more time by growing than the resize costs."""
-        price_s = sharing_job.ask.resize_s if self._settings.weigh_costs else 0.0
+        price_s = sharing_job.ask.resize_s if self._settings.costs == "weigh" else 0.0
         if not price_s or not sharing_job.size or size <= max(sharing_job.size, sharing_job.least):
             return False
         now_s, then_s = self._times_s(sharing_job, [sharing_job.size, size])

@@ -34,6 +34,7 @@ from wattfold.coordinator.policies.backfill.easy_search import never
 from wattfold.coordinator.policies.backfill.promises import LAG_NS, PromiseQueue
 from wattfold.coordinator.policies.driver.in_turn import InTurn
 from wattfold.coordinator.policies.driver.rounds import planned
+from wattfold.coordinator.policies.fifo.settings import ConservativeSettings
 from wattfold.coordinator.policies.port import (
     Decision,
     Held,
@@ -218,12 +219,16 @@ def _free(node: NodeView) -> bool:
     return not node.blocked - leaving
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Conservative(Scheduled):
-    """Settings. ``size``: "max" or "min" of the range of the job; ``promises``: see `Keeper`."""
+    """The policy with its settings."""
 
-    size: str = "max"
-    promises: int = KEPT
+    settings: ConservativeSettings = ConservativeSettings()  # noqa: RUF009 - immutable
+
+    @property
+    def size(self) -> str:
+        """The end of the size range that a job gets."""
+        return self.settings.size
 
     @property
     def name(self) -> str:
@@ -236,7 +241,7 @@ class Conservative(Scheduled):
 
     def scheduler(self) -> Scheduler:
         """Return a scheduler with these settings."""
-        return ConservativeScheduler(size=self.size, most=self.promises)
+        return ConservativeScheduler(size=self.size, most=self.settings.promises)
 
     def propose(self, snapshot: Snapshot, now_ns: int, deadline_s: float) -> Plan:
         """Keep running jobs and planned starts, and start other jobs that delay none of them."""

@@ -2,24 +2,15 @@
 
 from __future__ import annotations
 
-from wattfold.coordinator.core.model.jobs.promise import KEPT
 from wattfold.coordinator.core.model.plan import Policy
-from wattfold.coordinator.policies.description import (
-    Description,
-    PolicySetting,
-    PolicyVariant,
-    Pool,
-    SettingScope,
-    Values,
-)
-
-PROMISES_MAX = 5_000
+from wattfold.coordinator.policies.description import Description, PolicyVariant, Pool
+from wattfold.coordinator.policies.fifo.settings import ConservativeSettings
 
 
-def _made(values: Values) -> Policy:
+def _made(settings: ConservativeSettings) -> Policy:
     from wattfold.coordinator.policies.fifo.conservative import Conservative
 
-    return Conservative(size=str(values["size"]), promises=int(values["promises"]))
+    return Conservative(settings)
 
 
 DESCRIPTION = Description(
@@ -36,26 +27,10 @@ DESCRIPTION = Description(
             name="conservative",
             title="conservative backfill with promised starts, at the maximum cap",
             service=_made,
-            pool=Pool.CONSERVATIVE,
+            pool=Pool.BACKFILL,
             starves_nobody=True,
             by_name="on nodes with names, a planned start allows for a lag of 30 s",
         ),
     ),
-    settings=(
-        PolicySetting(
-            key="size",
-            default="max",
-            choices=("min", "max"),
-            help="end of the size range that a job gets",
-        ),
-        PolicySetting(
-            key="promises",
-            default=KEPT,
-            low=1,
-            high=PROMISES_MAX,
-            places=(SettingScope.SERVICE,),
-            help="number of jobs at the head of the queue with a promised start; later jobs are "
-            "backfilled or wait",
-        ),
-    ),
+    settings_class=ConservativeSettings,
 )

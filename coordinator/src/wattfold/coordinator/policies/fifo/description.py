@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from wattfold.coordinator.core.model.plan import Policy
-from wattfold.coordinator.policies.backfill.pass_settings import PASS_SETTINGS
-from wattfold.coordinator.policies.description import (
-    Description,
-    PolicySetting,
-    PolicyVariant,
-    Pool,
-    Values,
-)
+from wattfold.coordinator.policies.description import Description, PolicyVariant, Pool
+from wattfold.coordinator.policies.fifo.settings import FifoSettings
 
 
-def _made(values: Values, *, backfill: bool) -> Policy:
+def _made(settings: FifoSettings, *, backfill: bool = True) -> Policy:
     from wattfold.coordinator.policies.fifo.policy import FifoEasy
 
-    return FifoEasy(size=str(values["size"]), backfill=backfill)
+    return FifoEasy(settings, backfill=backfill)
 
 
 DESCRIPTION = Description(
@@ -33,27 +29,19 @@ DESCRIPTION = Description(
         PolicyVariant(
             name="fifo-easy",
             title="FIFO with EASY backfill at the maximum cap",
-            service=lambda values: _made(values, backfill=True),
-            pool=Pool.EASY,
+            service=_made,
+            pool=Pool.BACKFILL,
             simulated_as="easy",
             starves_nobody=True,
         ),
         PolicyVariant(
             name="fifo",
             title="FIFO without backfill at the maximum cap",
-            service=lambda values: _made(values, backfill=False),
-            pool=Pool.FCFS,
+            service=partial(_made, backfill=False),
+            pool=Pool.BACKFILL,
             simulated_as="fcfs",
             starves_nobody=True,
         ),
     ),
-    settings=(
-        PolicySetting(
-            key="size",
-            default="max",
-            choices=("min", "max"),
-            help="end of the size range that a job gets",
-        ),
-        *PASS_SETTINGS,
-    ),
+    settings_class=FifoSettings,
 )

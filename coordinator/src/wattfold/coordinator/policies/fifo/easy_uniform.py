@@ -35,6 +35,7 @@ from wattfold.coordinator.policies.backfill.job_size import size_of
 from wattfold.coordinator.policies.driver.in_turn import InTurn
 from wattfold.coordinator.policies.driver.site_view import site_of
 from wattfold.coordinator.policies.fifo.policy import FifoEasy
+from wattfold.coordinator.policies.fifo.settings import FifoSettings, UniformSettings
 from wattfold.coordinator.policies.resources.estimates import run_time_s, within_limit
 from wattfold.coordinator.policies.resources.room import nothing_in_reach
 from wattfold.coordinator.policies.resources.uniform_level import greatest_level_uw
@@ -43,11 +44,16 @@ REVISIT_NS = 5_000_000_000
 """Interval of the checks for jobs whose cap could not follow the level, in nanoseconds."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class EasyUniform(Policy):
-    """The baseline with one cap. ``size``: "max" or "min" of the range of the job."""
+    """The baseline with one cap."""
 
-    size: str = "max"
+    settings: UniformSettings = UniformSettings()  # noqa: RUF009 - immutable
+
+    @property
+    def size(self) -> str:
+        """The end of the size range that a job gets."""
+        return self.settings.size
 
     @property
     def name(self) -> str:
@@ -72,7 +78,7 @@ class EasyUniform(Policy):
         """Return the EASY plan at the level of this snapshot."""
         if not snapshot.nodes:
             return nothing_in_reach(snapshot)
-        queue = FifoEasy(size=self.size)
+        queue = FifoEasy(FifoSettings(size=self.size))
         capped = _Capped(snapshot, uniform_uw(snapshot), self.size)
         jobs = tuple(view if _keeps(view) else capped.view(view) for view in snapshot.jobs)
         plan = queue.propose(replace(snapshot, jobs=jobs), now_ns, deadline_s)

@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 from wattfold.coordinator.core.model.plan import Policy
-from wattfold.coordinator.policies.description import (
-    Description,
-    PolicySetting,
-    PolicyVariant,
-    Pool,
-    Values,
-)
+from wattfold.coordinator.policies.description import Description, PolicyVariant, Pool
+from wattfold.coordinator.policies.fifo.settings import UniformSettings
 
 
-def _made(values: Values) -> Policy:
+def _made(settings: UniformSettings) -> Policy:
     from wattfold.coordinator.policies.fifo.easy_uniform import EasyUniform
 
-    return EasyUniform(size=str(values["size"]))
+    return EasyUniform(settings)
 
 
 DESCRIPTION = Description(
@@ -36,12 +31,5 @@ DESCRIPTION = Description(
             starves_nobody=True,
         ),
     ),
-    settings=(
-        PolicySetting(
-            key="size",
-            default="max",
-            choices=("min", "max"),
-            help="end of the size range that a job gets",
-        ),
-    ),
+    settings_class=UniformSettings,
 )

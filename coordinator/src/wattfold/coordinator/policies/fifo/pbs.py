@@ -17,7 +17,7 @@ job may start later than expected. Jobs run at the maximum level, and no job is 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from wattfold.contract.units import NS_PER_S
@@ -26,6 +26,7 @@ from wattfold.coordinator.policies.backfill.easy import EasyScheduler, Queue
 from wattfold.coordinator.policies.backfill.pbs_search import PbsKnown, PbsSearch
 from wattfold.coordinator.policies.driver.in_turn import InTurn
 from wattfold.coordinator.policies.driver.rounds import planned
+from wattfold.coordinator.policies.fifo.settings import PbsSettings as PbsSettings
 from wattfold.coordinator.policies.port import NamedJobs, Scheduled, Scheduler
 from wattfold.coordinator.policies.resources.estimates import DEFAULT_TIME_S
 from wattfold.coordinator.solvers.lists.orders import FIFO_DEPTH, WALLTIME_DEPTH
@@ -39,16 +40,17 @@ class PbsScheduler(EasyScheduler):
 
     new_cache = PbsKnown
 
-    def __init__(self, settings: Pbs, search: type[PbsSearch] = PbsSearch) -> None:
-        super().__init__(size=settings.size, kills_at_limit=False)
-        self._settings, self._searching = settings, search
+    def __init__(self, policy: Pbs, search: type[PbsSearch] = PbsSearch) -> None:
+        settings = policy.settings
+        super().__init__(size=policy.size, kills_at_limit=False)
+        self._policy, self._searching = policy, search
         # In order of submission, narrow jobs do not overtake a wide job forever.
-        self.patience = settings.patience if settings.order == "walltime" else 0.0
+        self.patience = settings.patience if policy.order == "walltime" else 0.0
 
     @property
     def name(self) -> str:
         """Name of the policy."""
-        return self._settings.name
+        return self._policy.name
 
     def _counted(self, now_ns: int) -> Queue | None:  # noqa: ARG002
         """Return None, because the policy searches node by node."""
@@ -56,16 +58,16 @@ class PbsScheduler(EasyScheduler):
 
     def _place(self, job: int) -> tuple[float, int, int]:
         place = super()._place(job)
-        if self._settings.order == "fifo":
+        if self._policy.order == "fifo":
             return place
         view = cast("NamedJobs", self._jobs).view(job)
         priority, submitted_ns, _ = place
         return priority, walltime_ns(view), submitted_ns
 
     def _round(self, **inputs: Any) -> PbsSearch:
-        settings = self._settings
+        settings = self._policy.settings
         return self._searching(
-            depth=settings.depth or DEPTHS[settings.order],
+            depth=settings.depth or DEPTHS[self._policy.order],
             looks_on=settings.reading == "reserve",
             **inputs,
         )
@@ -78,16 +80,17 @@ def walltime_ns(view: JobView) -> int:
     return min(known_ns, spec.limit_ns) if spec.limit_ns else known_ns
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Pbs(Scheduled):
-    """Settings of the policy. A ``depth`` of 0 selects the depth of the paper (`DEPTHS`)."""
+    """The policy. A ``depth`` of 0 selects the depth of the paper (`DEPTHS`)."""
 
+    settings: PbsSettings = PbsSettings()  # noqa: RUF009 - immutable
     order: str = "fifo"
-    reading: str = "reserve"
-    depth: int = 0
-    size: str = "max"
-    patience: float = 0.0
-    """Patience in multiples of the estimate (`held_nodes`); 0 = no nodes are held, as published."""
+
+    @property
+    def size(self) -> str:
+        """The end of the size range that a job gets."""
+        return self.settings.size
 
     @property
     def name(self) -> str:
@@ -96,7 +99,9 @@ class Pbs(Scheduled):
 
     def fallback(self) -> Policy | None:
         """Return the order of submission, with fewer reservations, for walltime; else `InTurn`."""
-        return Pbs(reading=self.reading, size=self.size) if self.order == "walltime" else InTurn()
+        if self.order == "fifo":
+            return InTurn()
+        return Pbs(replace(self.settings, depth=0))
 
     def scheduler(self) -> Scheduler:
         """Return a scheduler with these settings."""

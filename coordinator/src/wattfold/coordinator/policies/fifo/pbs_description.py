@@ -2,31 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 
 from wattfold.coordinator.core.model.plan import Policy
-from wattfold.coordinator.policies.description import (
-    PATIENCE,
-    Description,
-    PolicySetting,
-    PolicyVariant,
-    Values,
-)
-
-DEPTH_MAX = 5_000
+from wattfold.coordinator.policies.description import Description, PolicyVariant
+from wattfold.coordinator.policies.fifo.settings import PbsSettings
 
 
-def _made(order: str, values: Values) -> Policy:
+def _made(order: str, settings: PbsSettings) -> Policy:
     from wattfold.coordinator.policies.fifo.pbs import Pbs
 
-    return Pbs(
-        order=order,
-        reading=str(values["reading"]),
-        depth=int(values["depth"]),
-        size=str(values["size"]),
-        patience=float(values["patience"]),
-    )
+    return Pbs(settings, order=order)
 
 
 DESCRIPTION = Description(
@@ -51,28 +37,5 @@ DESCRIPTION = Description(
             service=partial(_made, "walltime"),
         ),
     ),
-    settings=(
-        replace(PATIENCE, help=f"pbs-walltime: {PATIENCE.help}"),
-        PolicySetting(
-            key="reading",
-            default="reserve",
-            choices=("reserve", "look"),
-            help="reserve: blocked jobs at the head of the queue get reserved resources and "
-            "other jobs start next to them; look: jobs behind them are not considered",
-        ),
-        PolicySetting(
-            key="depth",
-            default=0,
-            low=0,
-            high=DEPTH_MAX,
-            help="number of blocked jobs with reserved resources; 0 = 10, or 400 in order of "
-            "requested time",
-        ),
-        PolicySetting(
-            key="size",
-            default="max",
-            choices=("min", "max"),
-            help="end of the size range that a job gets",
-        ),
-    ),
+    settings_class=PbsSettings,
 )

@@ -8,15 +8,21 @@ from wattfold.coordinator.core.model.plan import Plan, Policy, Snapshot
 from wattfold.coordinator.policies.backfill.easy import EasyScheduler
 from wattfold.coordinator.policies.driver.in_turn import InTurn
 from wattfold.coordinator.policies.driver.rounds import planned
+from wattfold.coordinator.policies.fifo.settings import FifoSettings
 from wattfold.coordinator.policies.port import Scheduled, Scheduler
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class FifoEasy(Scheduled):
-    """Settings of the baseline. ``size``: "max" or "min" of the range of the job."""
+    """The baseline with its settings."""
 
-    size: str = "max"
+    settings: FifoSettings = FifoSettings()  # noqa: RUF009 - immutable
     backfill: bool = True
+
+    @property
+    def size(self) -> str:
+        """The end of the size range that a job gets."""
+        return self.settings.size
 
     @property
     def name(self) -> str:

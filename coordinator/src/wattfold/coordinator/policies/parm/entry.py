@@ -11,7 +11,7 @@ from wattfold.coordinator.core.model.node import NodeKind
 from wattfold.coordinator.core.power.charge import held_uw
 from wattfold.coordinator.models.gpu_curve import GpuCurve
 from wattfold.coordinator.models.pass_model import PassProfile
-from wattfold.coordinator.policies.parm.menu import NodeAlternative, NodeSummary, Offer
+from wattfold.coordinator.policies.parm.menu import DramOffers, NodeAlternative, NodeSummary, Offer
 from wattfold.coordinator.policies.parm.options import (
     Alternative,
     DramLevels,
@@ -22,7 +22,7 @@ from wattfold.coordinator.policies.parm.options import (
     spaced_caps,
     spaced_sizes,
 )
-from wattfold.coordinator.policies.parm.settings import DramOffers, ParmSettings, ParmVersion
+from wattfold.coordinator.policies.parm.settings import ParmRules, ParmVersion
 from wattfold.coordinator.policies.port import SizeRequest
 from wattfold.coordinator.policies.resources.gpu_levels import GpuLevels, spaced_levels_uw
 
@@ -84,7 +84,7 @@ class ParmJob:
         return int(charge.power_uw((self.size,), (level,))[0, 0])
 
     def offers_on(
-        self, nodes: NodeSummary, on: Iterable[NodeId], rules: ParmSettings
+        self, nodes: NodeSummary, on: Iterable[NodeId], rules: ParmRules
     ) -> tuple[Offer, ...]:
         """Return the permitted nodes and sizes; ``on`` are its current nodes of different kinds."""
         if self.size:
@@ -106,7 +106,7 @@ class ParmJob:
         )
 
     def shape(
-        self, offers: tuple[Offer, ...], nodes: NodeSummary, rules: ParmSettings, drams: DramOffers
+        self, offers: tuple[Offer, ...], nodes: NodeSummary, rules: ParmRules, drams: DramOffers
     ) -> OptionShape:
         """Return its options without their times."""
         least = max(min(self.ask.least, nodes.largest_size(self.ask)), 1)
@@ -119,14 +119,14 @@ class ParmJob:
         self.here = options.of_size(self.size) if self.size else None
         self.stall_s = None
 
-    def _sizes(self, most: int, rules: ParmSettings) -> tuple[int, ...]:
+    def _sizes(self, most: int, rules: ParmRules) -> tuple[int, ...]:
         """Return N_j, plus the current size."""
         ask = self.ask
-        if rules.variant is ParmVersion.NOMM:
-            only = ask.least if rules.nomm_size == "min" else ask.greatest
+        if rules.version is ParmVersion.NOMM:
+            only = ask.least if rules.settings.nomm_size == "min" else ask.greatest
             sizes: tuple[int, ...] = (only,) if only <= most else ()
         else:
-            sizes = spaced_sizes(ask.least, min(ask.greatest, most), rules.sizes_max)
+            sizes = spaced_sizes(ask.least, min(ask.greatest, most), rules.settings.sizes)
         if not self.size or self.size in sizes:
             return sizes
         return tuple(sorted((*sizes, self.size)))
@@ -141,7 +141,7 @@ class ParmJob:
         # Charged as on the nodes with the highest charge.
         return min(able, key=lambda kind: kind.standing_uw, default=None)
 
-    def _gpus_on(self, place: NodeAlternative, rules: ParmSettings) -> GpuLevels | None:
+    def _gpus_on(self, place: NodeAlternative, rules: ParmRules) -> GpuLevels | None:
         """Return GPU levels to choose from; on heterogeneous nodes only the requested level."""
         ask, kinds = self.ask, place.kinds
         if not (ask.gpus and any(kind.gpu_most_uw for kind in kinds)):
@@ -149,9 +149,9 @@ class ParmJob:
         caps_uw: tuple[int, ...] = (0,)
         if ask.gpu_uw:
             caps_uw = (ask.gpu_uw,)
-        elif len(kinds) == 1 and rules.gpu_levels > 1:
+        elif len(kinds) == 1 and rules.settings.gpu_levels > 1:
             floor_uw, most_uw = kinds[0].gpu_floor_uw, kinds[0].gpu_most_uw
-            caps_uw = (*reversed(spaced_levels_uw(floor_uw, most_uw, rules.gpu_levels)), 0)
+            caps_uw = (*reversed(spaced_levels_uw(floor_uw, most_uw, rules.settings.gpu_levels)), 0)
         known = dict(ask.gpu_curves)
         curves = [
             known.get(kind.gpu_model) or GpuCurve.assumed(w_from_uw(kind.gpu_most_uw))
@@ -162,7 +162,7 @@ class ParmJob:
         return GpuLevels(caps_uw=caps_uw, curves=tuple(curves)) if caps_uw != (0,) else None
 
     def _alternative(
-        self, offer: Offer, nodes: NodeSummary, rules: ParmSettings, drams: DramOffers
+        self, offer: Offer, nodes: NodeSummary, rules: ParmRules, drams: DramOffers
     ) -> Alternative:
         place, sizes = offer
         at = tuple(nodes.kinds.index(kind) for kind in place.kinds)
@@ -181,7 +181,7 @@ class ParmJob:
 
 
 def _levels(
-    ask: SizeRequest, profile: PassProfile, kind: NodeKind, rules: ParmSettings
+    ask: SizeRequest, profile: PassProfile, kind: NodeKind, rules: ParmRules
 ) -> tuple[int, ...]:
     """Return P_j in microwatts, ascending: levels that a node of this kind can hold."""
     if ask.cap_uw:
@@ -189,4 +189,4 @@ def _levels(
     if rules.caps_uw is not None:
         return rules.caps_uw
     low_uw = max(kind.floor_uw, kind.least_uw)
-    return spaced_caps(profile, rules.levels_max, w_from_uw(low_uw), w_from_uw(kind.most_uw))
+    return spaced_caps(profile, rules.settings.levels, w_from_uw(low_uw), w_from_uw(kind.most_uw))

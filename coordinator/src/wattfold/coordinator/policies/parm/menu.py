@@ -17,9 +17,12 @@ from dataclasses import dataclass
 
 from wattfold.contract.ids import NodeId
 from wattfold.coordinator.core.model.jobs.spread import Spread
-from wattfold.coordinator.core.model.node import NodeKind
+from wattfold.coordinator.core.model.node import NodeKind, NodeSpec
+from wattfold.coordinator.core.model.plan import NodeView
+from wattfold.coordinator.core.power.charge import dram_beyond_uw, dram_range_uw, dram_standing_uw
 from wattfold.coordinator.models.pass_model import SizeUnit
-from wattfold.coordinator.policies.parm.options import Charge
+from wattfold.coordinator.policies.parm.options import Charge, DramLevels
+from wattfold.coordinator.policies.parm.settings import ParmSettings
 from wattfold.coordinator.policies.port import Site, SizeRequest
 
 Sizes = tuple[int, ...]
@@ -176,3 +179,66 @@ def _filled_up(
         parts[kind] = min(there[kind], size - parts.total())
     taken = [(kind, parts[kind]) for kind in kinds if parts[kind]]
     return NodeAlternative(kinds=tuple(kind for kind, _ in taken), nodes=tuple(n for _, n in taken))
+
+
+class DramOffers:
+    """DRAM levels on named nodes of each kind, computed at first use.
+
+    In a pool all nodes have the same default DRAM cap, and the levels are given. On named nodes
+    both follow from the nodes of a kind. Every node of the kind must be able to hold a level, and
+    the charge is the highest of these nodes. A requested level is offered unchanged; each node
+    clips it to its range.
+    """
+
+    def __init__(self, nodes: Iterable[NodeView], settings: ParmSettings) -> None:
+        self._nodes = tuple(nodes)
+        self._settings = settings
+        self._specs: dict[NodeKind, list[NodeSpec]] | None = None
+        self._found: dict[tuple[NodeKind, int], DramLevels | None] = {}
+
+    def of(self, kind: NodeKind, asked_uw: int) -> DramLevels | None:
+        """Return the levels of a job on nodes of a kind; None keeps DRAM at its default caps."""
+        if not asked_uw and not self._settings.dram_levels:
+            return None
+        key = kind, asked_uw
+        if key not in self._found:
+            found = self._asked(kind, asked_uw) if asked_uw else self._chosen(kind)
+            self._found[key] = found
+        return self._found[key]
+
+    def _asked(self, kind: NodeKind, asked_uw: int) -> DramLevels | None:
+        model = self._settings.dram_model
+        dram_cap_uw, specs = self._known(kind)
+        able = [spec for spec in specs if dram_range_uw(spec)[1]]
+        if not able:
+            return None
+        beyond_uw = max(dram_beyond_uw(spec, asked_uw, dram_cap_uw) for spec in able)
+        if len(able) < len(specs):
+            beyond_uw = max(beyond_uw, 0)
+        standing_uw = asked_uw - beyond_uw
+        return DramLevels(caps_uw=(asked_uw,), standing_uw=standing_uw, model=model)
+
+    def _chosen(self, kind: NodeKind) -> DramLevels | None:
+        settings, model = self._settings, self._settings.dram_model
+        dram_cap_uw, specs = self._known(kind)
+        if not specs:
+            return None
+        ranges = [dram_range_uw(spec) for spec in specs]
+        least_uw, most_uw = max(low for low, _ in ranges), min(high for _, high in ranges)
+        levels_uw = settings.dram_levels_uw(least_uw, most_uw) if least_uw < most_uw else ()
+        if not levels_uw:
+            return None
+        standing_uw = min(dram_standing_uw(spec, dram_cap_uw) for spec in specs)
+        return DramLevels(caps_uw=levels_uw, standing_uw=standing_uw, model=model)
+
+    def _known(self, kind: NodeKind) -> tuple[int, list[NodeSpec]]:
+        if self._specs is None:
+            self._specs = {}
+            for node in self._nodes:
+                self._specs.setdefault(node.spec.kind, []).append(node.spec)
+        dram_cap_uw = self._nodes[0].dram_cap_uw if self._nodes else 0
+        return dram_cap_uw, self._specs.get(kind, [])
+
+    def like(self, other: DramOffers) -> bool:
+        """Return whether both give the same answers to all requests so far."""
+        return all(self.of(*key) == found for key, found in other._found.items())

@@ -16,7 +16,7 @@ from wattfold.coordinator.policies.driver.in_turn import InTurn
 from wattfold.coordinator.policies.driver.rounds import Rounds, lock_from_ns, planned
 from wattfold.coordinator.policies.parm import choice as parm_choice
 from wattfold.coordinator.policies.parm.scheduler import ParmScheduler
-from wattfold.coordinator.policies.parm.settings import ParmSettings, ParmVersion
+from wattfold.coordinator.policies.parm.settings import ParmRules, ParmSettings, ParmVersion
 from wattfold.coordinator.policies.parm.statements import (
     SizeOption,
     WeightedOptions,
@@ -28,14 +28,27 @@ from wattfold.coordinator.policies.port import Scheduled, Scheduler
 __all__ = ["Parm", "ParmVersion", "SizeOption", "WeightedOptions"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Parm(ParmSettings, Scheduled):
+@dataclass(frozen=True, slots=True)
+class Parm(Scheduled):
     """PARM with its settings."""
+
+    settings: ParmSettings = ParmSettings()  # noqa: RUF009 - immutable
+    version: ParmVersion = ParmVersion.WSE
+
+    @property
+    def name(self) -> str:
+        """``parm-wse``, ``parm-nose`` or ``parm-nomm``."""
+        return self.rules.name
+
+    @property
+    def rules(self) -> ParmRules:
+        """The rules of the scheduler."""
+        return ParmRules(settings=self.settings, version=self.version)
 
     @property
     def resizes(self) -> bool:
         """Whether running jobs are resized: only by ``parm-wse``."""
-        return self.variant is ParmVersion.WSE
+        return self.version is ParmVersion.WSE
 
     @property
     def chooses_caps(self) -> bool:
@@ -49,11 +62,12 @@ class Parm(ParmSettings, Scheduled):
 
     def fallback(self) -> Policy | None:
         """Return the same decision with the greedy solver, without any library; then `InTurn`."""
-        return replace(self, solver="greedy") if self.solver != "greedy" else InTurn()
+        plain = replace(self.settings, solver="greedy")
+        return replace(self, settings=plain) if self.settings != plain else InTurn()
 
     def scheduler(self) -> Scheduler:
         """Return a scheduler with these settings."""
-        return ParmScheduler(self)
+        return ParmScheduler(self.rules)
 
     def propose(self, snapshot: Snapshot, now_ns: int, deadline_s: float) -> Plan:
         """Weigh all jobs of a snapshot against each other."""
@@ -61,13 +75,13 @@ class Parm(ParmSettings, Scheduled):
 
     def warm_up(self) -> None:
         """Load the solver, so that the first round does not wait for it."""
-        parm_choice.warm_up(self.solver)
+        parm_choice.warm_up(self.settings.solver)
 
     def menus(self, snapshot: Snapshot, now_ns: int) -> list[WeightedOptions]:
         """Return the options of every planned job."""
         if not snapshot.nodes:
             return []
-        scheduler = ParmScheduler(self)
+        scheduler = ParmScheduler(self.rules)
         rounds = Rounds(scheduler)
         rounds.tell(snapshot, snapshot.jobs, ())
         offered = scheduler.offered(now_ns)
@@ -76,7 +90,7 @@ class Parm(ParmSettings, Scheduled):
     def locked_until_ns(self, view: JobView) -> int:
         """Return the time until which the last resize forbids another; 0 = it does not."""
         from_ns = lock_from_ns(view)
-        return from_ns + self.resize_interval_ns if from_ns >= 0 else 0
+        return from_ns + self.settings.resize_interval_ns if from_ns >= 0 else 0
 
     def waiting_statements(self, seen: Snapshot, view: JobView) -> Sequence[str]:
         """Return the cheapest option of a waiting job, and its weight."""

@@ -49,10 +49,10 @@ from wattfold.coordinator.policies.parm.choice import (
     stalls_s,
 )
 from wattfold.coordinator.policies.parm.entry import ParmJob
-from wattfold.coordinator.policies.parm.menu import NodeSummary, Offer
+from wattfold.coordinator.policies.parm.menu import DramOffers, NodeSummary, Offer
 from wattfold.coordinator.policies.parm.options import JobOptions, OptionShape
 from wattfold.coordinator.policies.parm.queue import ParmQueue, ages_of
-from wattfold.coordinator.policies.parm.settings import DramOffers, ParmSettings, ParmVersion
+from wattfold.coordinator.policies.parm.settings import ParmRules, ParmVersion
 from wattfold.coordinator.policies.port import (
     Change,
     Decision,
@@ -83,16 +83,16 @@ class ParmScheduler(Scheduler):
     weighs_all = True
     revisit_ns = 0
 
-    def __init__(self, settings: ParmSettings, times_ns: list[int] | None = None) -> None:
-        self._settings, self.patience = settings, settings.patience
-        self._held_counts = HeldCounts(settings.patience) if settings.patience else None
+    def __init__(self, rules: ParmRules, times_ns: list[int] | None = None) -> None:
+        self._rules, self._settings, self.patience = rules, rules.settings, rules.settings.patience
+        self._held_counts = HeldCounts(self.patience) if self.patience else None
         """Holds for impatient jobs if nodes are counted; otherwise the driver makes them."""
-        self.dram_model = settings.dram.model if settings.dram else None
+        self.dram_model = rules.dram.model if rules.dram else None
         self._times_ns = times_ns
         self._jobs: JobInformation
         self._site = Site(count=0, spendable_uw=0, kind=None, most_uw=0)
         self._nodes: NodeSummary | None = None
-        self._drams = DramOffers((), settings.dram_choice)
+        self._drams = DramOffers((), rules.settings)
         self._entries: dict[int, ParmJob] = {}
         self._running: dict[int, ParmJob] = {}
         self._queued = ParmQueue()
@@ -113,7 +113,7 @@ class ParmScheduler(Scheduler):
     @property
     def name(self) -> str:
         """``parm-wse``, ``parm-nose`` or ``parm-nomm``."""
-        return self._settings.name
+        return self._rules.name
 
     @property
     def solver_ns(self) -> Sequence[int]:
@@ -129,7 +129,7 @@ class ParmScheduler(Scheduler):
     def site(self, site: Site) -> None:
         """Set nodes and power from now on."""
         self._site = site
-        drams, self._drams = self._drams, DramOffers(site.nodes, self._settings.dram_choice)
+        drams, self._drams = self._drams, DramOffers(site.nodes, self._settings)
         before, self._nodes = self._nodes, NodeSummary(site) if site.count else None
         if self._nodes is not None and not (self._nodes.like(before) and self._drams.like(drams)):
             self._mixed_of = None
@@ -231,7 +231,7 @@ class ParmScheduler(Scheduler):
         if full is not self._full:
             self._full, self._renamed = full, None
         unlocks = (self.locked_until_ns(one) for one in self._running.values() if one.movable)
-        if self._settings.revisits:
+        if self._rules.revisits:
             self.revisit_ns = min((at for at in unlocks if at > now_ns), default=0)
         return changes, found
 
@@ -275,8 +275,8 @@ class ParmScheduler(Scheduler):
 
     @property
     def _solving(self) -> Solving:
-        rules = self._settings
-        return Solving(solver=rules.solver, gap=rules.gap, deadline_s=self.deadline_s)
+        settings = self._settings
+        return Solving(solver=settings.solver, gap=settings.gap, deadline_s=self.deadline_s)
 
     def _planned(self) -> tuple[list[ParmJob], list[ParmJob]]:
         """Return the jobs to weigh, with their options.
@@ -359,7 +359,7 @@ class ParmScheduler(Scheduler):
     def _offered(self, entry: ParmJob, now_ns: int, *, locks: bool) -> JobOptions:
         """Return the options of a running job that may be part of an optimal decision."""
         options = self._open(entry, now_ns, locks=locks)
-        price = self._settings.resize_price
+        price = self._rules.resize_price
         priced = price is not None or entry.ask.resize_s > 0
         if not priced or options is entry.here:
             return options.efficient
@@ -389,7 +389,7 @@ class ParmScheduler(Scheduler):
         )
 
     def _resizable(self, entry: ParmJob) -> bool:
-        return self._settings.variant is ParmVersion.WSE and entry.ask.resizable and entry.size > 0
+        return self._rules.version is ParmVersion.WSE and entry.ask.resizable and entry.size > 0
 
     def _locked(self, entry: ParmJob, now_ns: int) -> bool:
         return now_ns < self.locked_until_ns(entry)
@@ -479,7 +479,7 @@ class ParmScheduler(Scheduler):
             if len(self._shapes) >= SHAPES_MAX:
                 self._shapes.clear()
             offers = self._offers(jobs[0])
-            shape = jobs[0].shape(offers, nodes, self._settings, self._drams)
+            shape = jobs[0].shape(offers, nodes, self._rules, self._drams)
             self._shapes[kin] = offers, shape
         offers, shape = self._shapes[kin]
         works = [tuple(own.t1_s for own in one.profiles) for one in jobs]
@@ -497,7 +497,7 @@ class ParmScheduler(Scheduler):
     def _offers(self, entry: ParmJob) -> tuple[Offer, ...]:
         nodes = self._nodes
         assert nodes is not None, "there are nodes"
-        return entry.offers_on(nodes, self._on(entry), self._settings)
+        return entry.offers_on(nodes, self._on(entry), self._rules)
 
 
 def _requirements(entry: ParmJob, options: JobOptions, pick: int) -> NodeRequirements:

@@ -18,7 +18,7 @@ from wattfold.coordinator.policies.slowdown_driven.choice import Lender
 from wattfold.coordinator.policies.slowdown_driven.lenders import Lenders
 from wattfold.coordinator.policies.slowdown_driven.rules import (
     NodeSharing,
-    SharingRules,
+    SharingSettings,
     lent_at_most,
 )
 
@@ -68,7 +68,7 @@ class CountedRuns(EasyQueue):
         self,
         units: int,
         cores: int,
-        rules: SharingRules,
+        rules: SharingSettings,
         *,
         kills_at_limit: bool,
         allowed: Callable[[tuple[int, ...]], bool],
@@ -78,7 +78,9 @@ class CountedRuns(EasyQueue):
         self.cores, self.rules = cores, rules
         self.changed: dict[int, None] = {}
         self._runs: dict[int, CountedRun] = {}
-        self._lenders = Lenders(max(int(rules.factor * cores), 1), rules.limits.mates, allowed)
+        self._lenders = Lenders(
+            max(int(rules.sharing_factor * cores), 1), rules.limits.mates, allowed
+        )
         self._slowdowns = 0.0
         """Sum over all running jobs."""
 
@@ -240,7 +242,7 @@ class CountedRuns(EasyQueue):
     def _join(self, run: CountedRun) -> None:
         """Add a job to the lenders if it has its nodes to itself."""
         sharing = run.sharing
-        most = lent_at_most(self.rules.factor, self.cores, sharing.serial_ppm)
+        most = lent_at_most(self.rules.sharing_factor, self.cores, sharing.serial_ppm)
         lends = min(most, self.cores - sharing.least)
         if not sharing.lends or lends < 1 or run.hosts or run.cores < self.cores:
             return

@@ -38,6 +38,7 @@ from wattfold.coordinator.policies.slowdown_driven.choice import (
     takes_on,
 )
 from wattfold.coordinator.policies.slowdown_driven.rules import (
+    SharingSettings,
     lent_at_most,
     worth_of,
     worth_on_node,
@@ -47,19 +48,17 @@ from wattfold.coordinator.policies.slowdown_driven.runs import FreeResources, Ru
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MateCriteria:
-    """Criteria for mates: current cut-off, m and nm, sharing factor, and settings of queues."""
+    """Criteria for mates: current cut-off, m and nm, and settings of the policy and of queues."""
 
     limits: MateLimits
-    factor: float
+    rules: SharingSettings
     queues: Mapping[str, Queue]
-    guests: int = 1
-    """Maximum number of jobs that a running job lends to at a time."""
 
     def factor_of(self, spec: JobSpec) -> float:
         """Return the maximum share of its cores that a job lends."""
         queue = self.queues.get(spec.queue)
         told = queue.sharing_factor if queue is not None else None
-        return self.factor if told is None else told
+        return self.rules.sharing_factor if told is None else told
 
     def most_slowdown(self, spec: JobSpec) -> float:
         """Return the predicted slowdown at which a job no longer lends."""
@@ -240,7 +239,7 @@ class Mates:
     def _lends_more(self, run: Run) -> bool:
         """Return whether an owner that lends may lend to another job."""
         guests = self._resources.guests_of(run)
-        return self._resources.owns(run) and 0 < len(guests) < self._terms.guests
+        return self._resources.owns(run) and 0 < len(guests) < self._terms.rules.guests
 
     def _drawn_uw(self, run: Run) -> int:
         given = run.given

@@ -44,7 +44,6 @@ from wattfold.coordinator.policies.port import (
     Scheduler,
     Site,
 )
-from wattfold.coordinator.policies.slowdown_driven.choice import MateEnd, MateLimits
 from wattfold.coordinator.policies.slowdown_driven.lendings import (
     Lending,
     lendings,
@@ -52,7 +51,7 @@ from wattfold.coordinator.policies.slowdown_driven.lendings import (
     speed_statements,
 )
 from wattfold.coordinator.policies.slowdown_driven.round import Round
-from wattfold.coordinator.policies.slowdown_driven.rules import PowerSharing, SharingRules
+from wattfold.coordinator.policies.slowdown_driven.rules import SharingSettings
 from wattfold.coordinator.policies.slowdown_driven.unshared_start import Shape
 
 __all__ = ["NAME", "Lending", "SlowdownDriven", "SlowdownRounds"]
@@ -60,29 +59,11 @@ __all__ = ["NAME", "Lending", "SlowdownDriven", "SlowdownRounds"]
 NAME = "slowdown-driven"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class SlowdownDriven(Scheduled):
-    """Settings of the policy; see `description`. Infinite ``max_slowdown``: no cut-off.
+    """The policy with its settings."""
 
-    ``dynamic``: the cut-off is the mean predicted slowdown of the running jobs.
-    """
-
-    max_slowdown: float = 10.0
-    dynamic: bool = False
-    mates: int = 2
-    looked_at: int = 0
-    mate_end: MateEnd = MateEnd.BEFORE
-    sharing_factor: float = 0.5
-    benefit: bool = True
-    protects: bool = True
-    least_gain: float = 0.0
-    contiguous: bool = False
-    free_nodes: bool = False
-    mapped: int = 32
-    tested: int = 200
-    power: PowerSharing = PowerSharing.WATTS
-    energy_weight: float = 1.0
-    guests: int = 1
+    settings: SharingSettings = SharingSettings()  # noqa: RUF009 - immutable
 
     @property
     def name(self) -> str:
@@ -105,29 +86,7 @@ class SlowdownDriven(Scheduled):
 
     def scheduler(self) -> Scheduler:
         """Return a scheduler with these settings."""
-        limits = MateLimits(
-            most_slowdown=self.max_slowdown,
-            mates=self.mates,
-            looked_at=self.looked_at,
-            mate_end=self.mate_end,
-        )
-        return SlowdownRounds(
-            SharingRules(
-                limits=limits,
-                dynamic=self.dynamic,
-                factor=self.sharing_factor,
-                benefit=self.benefit,
-                protects=self.protects,
-                least_gain=self.least_gain,
-                contiguous=self.contiguous,
-                free_nodes=self.free_nodes,
-                mapped=self.mapped,
-                tested=self.tested,
-                power=self.power,
-                energy_weight=self.energy_weight,
-                guests=self.guests,
-            )
-        )
+        return SlowdownRounds(self.settings)
 
     def propose(self, snapshot: Snapshot, now_ns: int, deadline_s: float) -> Plan:
         """Keep running jobs, return lent cores, and start jobs in full or next to mates."""
@@ -136,7 +95,9 @@ class SlowdownDriven(Scheduled):
 
     def lendings(self, seen: Snapshot) -> list[Lending]:
         """Return all current loans of running jobs, by lender and node."""
-        return lendings(seen, self.guests, self.max_slowdown, dynamic=self.dynamic)
+        settings = self.settings
+        most = settings.limits.most_slowdown
+        return lendings(seen, settings.guests, most, dynamic=settings.dynamic)
 
     def waiting_statements(self, seen: Snapshot, view: JobView) -> Sequence[str]:  # noqa: ARG002
         """Return nothing: the reason of a waiting job says everything."""
@@ -156,7 +117,7 @@ class SlowdownRounds(Scheduler):
     solver_ns: Sequence[int] = ()
     name = NAME
 
-    def __init__(self, rules: SharingRules) -> None:
+    def __init__(self, rules: SharingSettings) -> None:
         self._rules = rules
         self._jobs: NamedJobs
         self._site: Site

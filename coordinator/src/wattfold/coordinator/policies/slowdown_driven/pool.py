@@ -31,7 +31,7 @@ from wattfold.coordinator.policies.port import (
 from wattfold.coordinator.policies.resources.serial_part import serial_of_profile_ppm
 from wattfold.coordinator.policies.slowdown_driven.choice import always
 from wattfold.coordinator.policies.slowdown_driven.queue import SlowdownQueue
-from wattfold.coordinator.policies.slowdown_driven.rules import NodeSharing, SharingRules
+from wattfold.coordinator.policies.slowdown_driven.rules import NodeSharing, SharingSettings
 
 
 class SlowdownScheduler(Scheduler):
@@ -50,7 +50,7 @@ class SlowdownScheduler(Scheduler):
     def __init__(
         self,
         *,
-        rules: SharingRules,
+        rules: SharingSettings,
         sharing: Sequence[NodeSharing],
         kind_of: bytes,
         cap_uw: int | None = None,
@@ -240,11 +240,11 @@ class CheckedSlowdownScheduler(SlowdownScheduler):
             )
         taken = queue.cores - min(given)
         if queue.guest_of(job) is not None and not (
-            sharing.lends and taken <= self._rules.factor * queue.cores
+            sharing.lends and taken <= self._rules.sharing_factor * queue.cores
         ):
             raise BrokenRuleError(
                 f"{where} lends {taken} of {queue.cores} cores; only malleable jobs may "
-                f"lend, at most {self._rules.factor:g} of the cores"
+                f"lend, at most {self._rules.sharing_factor:g} of the cores"
             )
         if queue.hosts_of(job) and not sharing.borrows:
             raise BrokenRuleError(f"{where} has mates but may not borrow cores")

@@ -31,7 +31,7 @@ from wattfold.coordinator.policies.slowdown_driven.counted import CountedRun, Co
 from wattfold.coordinator.policies.slowdown_driven.rules import (
     NodeSharing,
     PowerSharing,
-    SharingRules,
+    SharingSettings,
     worth_of,
 )
 
@@ -63,7 +63,7 @@ class SlowdownQueue(CountedRuns):
         units: int,
         cores: int,
         sharing: Callable[[int], NodeSharing],
-        rules: SharingRules,
+        rules: SharingSettings,
         *,
         kills_at_limit: bool = False,
         allowed: Callable[[tuple[int, ...]], bool] = always,

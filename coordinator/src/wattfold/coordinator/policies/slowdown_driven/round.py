@@ -28,7 +28,7 @@ from wattfold.coordinator.policies.resources.serial_part import serial_of_ppm, u
 from wattfold.coordinator.policies.slowdown_driven.choice import Guest, MateChoice, NodePick, always
 from wattfold.coordinator.policies.slowdown_driven.levels import common_level_uw, pace_ppm
 from wattfold.coordinator.policies.slowdown_driven.mates import MateCriteria, Mates, MateSearch
-from wattfold.coordinator.policies.slowdown_driven.rules import PowerSharing, SharingRules
+from wattfold.coordinator.policies.slowdown_driven.rules import PowerSharing, SharingSettings
 from wattfold.coordinator.policies.slowdown_driven.runs import FreeResources, Run
 from wattfold.coordinator.policies.slowdown_driven.unshared_start import (
     CoresAtLevels,
@@ -57,7 +57,7 @@ class Round:
     """One decision. ``counted``: all jobs take whole nodes and request nothing else."""
 
     def __init__(
-        self, rules: SharingRules, jobs: NamedJobs, site: Site, now_ns: int, *, counted: bool
+        self, rules: SharingSettings, jobs: NamedJobs, site: Site, now_ns: int, *, counted: bool
     ) -> None:
         self.reasons: list[Reason] = []
         self.resources = FreeResources(site, now_ns, rules.guests)
@@ -102,7 +102,7 @@ class Round:
             mean = sum(run.slowdown for run in ground.runs.values()) / len(ground.runs)
             limits = replace(limits, most_slowdown=mean)
         queues = {queue.name: queue for queue in self._site.queues}
-        terms = MateCriteria(limits=limits, factor=rules.factor, queues=queues, guests=rules.guests)
+        terms = MateCriteria(limits=limits, rules=rules, queues=queues)
         self._mates = Mates(ground, terms)
         waiters = [self._waiter(job, shape_of[job]) for job in queue]
         waits = {one.view.job_id for one in waiters}

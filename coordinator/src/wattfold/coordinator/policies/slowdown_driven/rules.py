@@ -18,15 +18,20 @@ own; the paper weighs neither.)
 from __future__ import annotations
 
 import enum
+import math
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 from wattfold.coordinator.models.amdahl import best_lent, delay
+from wattfold.coordinator.policies.backfill.pass_settings import PassSettings
+from wattfold.coordinator.policies.description import IN_SIMULATIONS, setting
 from wattfold.coordinator.policies.slowdown_driven.choice import (
     Guest,
     Lender,
     MateChoice,
+    MateEnd,
     MateLimits,
     NodeLender,
     NodePick,
@@ -60,35 +65,122 @@ class NodeSharing(NamedTuple):
     """Additional power of each of its nodes; used if energy is weighed."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SharingRules:
+@dataclass(frozen=True, kw_only=True)
+class SharingSettings(PassSettings):
     """Settings of the policy.
 
-    ``dynamic``: MAX_SLOWDOWN is the mean predicted slowdown of the running jobs (DynAVGSD).
-    ``benefit``: a job must be predicted to end earlier than by the static schedule, by more than
-    ``least_gain`` times its requested time. So ``least_gain`` is the minimum reduction of its
-    predicted slowdown. ``protects``: the ends of mates must not delay the head of the queue beyond
-    its reserved start. ``contiguous``: the nodes of mates must be neighbours, by number or in the
-    order of the site. ``free_nodes``: free nodes may complete a combination. ``mapped``: number of
-    waiting jobs ahead whose reservations the static schedule includes. ``tested``: number of
-    waiting jobs for which mates are searched, in order. ``energy_weight``: value of saving all the
-    energy of a job's own run, in slowdown, if energy is weighed. ``guests``: maximum number of jobs
-    that a running job lends to at a time, on named nodes; on counted nodes it is one.
+    ``least_gain`` counts in requested times: the job ends earlier by more than this multiple. The
+    neighbours of ``contiguous`` are by number or in the order of the site. On counted nodes,
+    ``guests`` is 1.
     """
 
-    limits: MateLimits = field(default_factory=MateLimits)
-    dynamic: bool = False
-    factor: float = 0.5
-    benefit: bool = True
-    least_gain: float = 0.0
-    protects: bool = True
-    contiguous: bool = False
-    free_nodes: bool = False
-    mapped: int = 32
-    tested: int = 200
-    power: PowerSharing = PowerSharing.WATTS
-    energy_weight: float = 1.0
-    guests: int = 1
+    max_slowdown: float = setting(
+        10.0,
+        help="predicted slowdown at which a job no longer lends cores; 0 = no limit",
+        within=(0.0, 1e6),
+    )
+    cutoff: str = setting(
+        "fixed",
+        help="dynamic: the mean predicted slowdown of the running jobs replaces max_slowdown",
+        choices=("fixed", "dynamic"),
+    )
+    mates: int = setting(
+        2, help="maximum number of running jobs that lend cores to one other job", within=(1, 4)
+    )
+    guests: int = setting(
+        1,
+        help="maximum number of jobs that borrow from a running job at a time, within its "
+        "sharing factor",
+        within=(1, 64),
+    )
+    looked_at: int = setting(
+        0,
+        help="maximum number of possible mates that are considered, in order of slowdown; 0 = all",
+        within=(0, 1000),
+    )
+    mate_end: MateEnd = setting(  # noqa: RUF009 - a field
+        MateEnd.BEFORE,
+        help="latest end of a job that borrows: before = the predicted end of each lender "
+        "without this loan; after = with the delay that this loan causes",
+    )
+    sharing_factor: float = setting(
+        0.5,
+        help="maximum fraction of the cores of a running job on a node that other jobs may borrow",
+        within=(0.0, 1.0),
+    )
+    benefit: bool = setting(
+        default=True,
+        help="no: a job shares even if it would end earlier by waiting, as in the code of "
+        "the authors",
+    )
+    least_gain: float = setting(
+        0.0,
+        help="with benefit = yes: minimum reduction of the predicted slowdown by sharing",
+        within=(0.0, 1e6),
+    )
+    protects: bool = setting(
+        default=True, help="no: mates may end so late that the head of the queue starts later"
+    )
+    free_nodes: bool = setting(default=False, help="yes: free nodes may complete a set of mates")
+    power: PowerSharing = setting(  # noqa: RUF009 - a field
+        PowerSharing.WATTS,
+        help="any: sharing may lower caps; watts: a job shares only if no cap of a mate is "
+        "lowered; weigh: as watts, and energy is weighed against slowdown",
+    )
+    energy_weight: float = setting(
+        1.0,
+        help="with power = weigh: slowdown that saving all the energy of the job alone is worth",
+        within=(0.0, 1e6),
+    )
+    contiguous: bool = setting(
+        default=False, help="yes: the nodes of mates must be neighbours in the list of nodes"
+    )
+    mapped: int = setting(
+        32,
+        help="number of waiting jobs whose reservations are used to predict the start of a later "
+        "job",
+        within=(0, 10_000),
+    )
+    tested: int = setting(
+        200,
+        help="number of waiting jobs for which mates are searched in each decision",
+        within=(0, 100_000),
+    )
+    cores: int = setting(
+        16, help="number of cores of a simulated node", within=(1, 1024), places=IN_SIMULATIONS
+    )
+    ranks: int = setting(
+        1,
+        help="number of cores that a simulated job keeps on every node, one for each rank",
+        within=(1, 1024),
+        places=IN_SIMULATIONS,
+    )
+    moldable: float = setting(
+        0.0,
+        help="fraction of the non-malleable simulated jobs that may start on fewer cores",
+        within=(0.0, 1.0),
+        places=IN_SIMULATIONS,
+    )
+    check: bool = setting(
+        default=False,
+        help="yes: check all rules after every decision; a violation ends the simulation",
+        places=IN_SIMULATIONS,
+    )
+
+    @property
+    def dynamic(self) -> bool:
+        """Whether MAX_SLOWDOWN is the mean predicted slowdown of running jobs (DynAVGSD)."""
+        return self.cutoff == "dynamic"
+
+    @cached_property
+    def limits(self) -> MateLimits:
+        """Limits of the choice of mates; a fixed MAX_SLOWDOWN, which may be infinite."""
+        return MateLimits(
+            most_slowdown=self.max_slowdown or math.inf,
+            mates=self.mates,
+            looked_at=self.looked_at,
+            mate_end=self.mate_end,
+        )
 
 
 def lent_at_most(factor: float, cores: int, serial_ppm: int | None) -> int:

@@ -21,7 +21,7 @@ from wattfold.coordinator.models.pass_model import SizeUnit
 from wattfold.coordinator.policies.backfill.reservations import FreeUnitProfile
 from wattfold.coordinator.policies.resources.estimates import duration_ns
 from wattfold.coordinator.policies.resources.room import Room
-from wattfold.coordinator.policies.slowdown_driven.rules import PowerSharing, SharingRules
+from wattfold.coordinator.policies.slowdown_driven.rules import PowerSharing, SharingSettings
 from wattfold.coordinator.policies.slowdown_driven.runs import FreeResources
 
 Shape = tuple[object, ...]
@@ -96,7 +96,7 @@ class UnsharedStart:
     ``counted``: all jobs take whole nodes and request nothing else.
     """
 
-    rules: SharingRules
+    rules: SharingSettings
     resources: FreeResources
     now_ns: int
     kinds: Sequence[NodeKind]

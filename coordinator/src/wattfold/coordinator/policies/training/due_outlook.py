@@ -76,7 +76,7 @@ class Outlooks:
         if self._costs is None:
             return told
         so_far_s = max(seen.now_ns - due_ns, 0) / NS_PER_S
-        each_eur = view.spec.weight * view.spec.priority * self._costs.late_eur_h / 3600.0
+        each_eur = view.spec.weight * view.spec.priority * self._costs.late_eur_per_h / 3600.0
         power_w = self._power_w(view, option, used)
         tariff, begins_s = self._costs.tariff, seen.origin_s + begins_ns / NS_PER_S
         ahead_eur = tariff.cost_eur(np.array([power_w]), begins_s, np.array([left_s]))

@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from wattfold.coordinator.core.model.plan import Policy
-from wattfold.coordinator.policies.description import (
-    Description,
-    PolicySetting,
-    PolicyVariant,
-    Values,
-)
-from wattfold.coordinator.policies.training.settings import (
-    COST_SETTINGS,
-    draws,
-    tariff,
-)
+from wattfold.coordinator.policies.description import Description, PolicyVariant
+from wattfold.coordinator.policies.training.settings import EdfSettings
 
 
-def _made(values: Values, *, name: str, order: str) -> Policy:
+def _made(name: str, order: str, settings: EdfSettings) -> Policy:
     from wattfold.coordinator.policies.training.policy import (
         SUBMISSION,
         TrainingPolicy,
@@ -24,14 +17,15 @@ def _made(values: Values, *, name: str, order: str) -> Policy:
     )
     from wattfold.coordinator.policies.training.problem import Costs
 
-    by = order if values["order"] == "own" else SUBMISSION
     costs = Costs(
-        tariff=tariff(values),
-        late_eur_h=float(values["late_eur_per_h"]),
-        slack=float(values["slack"]),
+        tariff=settings.tariff(), late_eur_per_h=settings.late_eur_per_h, slack=settings.slack
     )
-    waits = values["choice"] == "awaited"
-    rules = TrainingRules(costs=costs, draws=draws(values), order=by, waits=waits)
+    rules = TrainingRules(
+        costs=costs,
+        draws=settings.draws(),
+        order=order if settings.order == "own" else SUBMISSION,
+        waits=settings.choice == "awaited",
+    )
     return TrainingPolicy(title=name, rules=rules)
 
 
@@ -49,32 +43,15 @@ DESCRIPTION = Description(
         PolicyVariant(
             name="edf",
             title="earliest due date first",
-            service=lambda values: _made(values, name="edf", order="due"),
+            service=partial(_made, "edf", "due"),
             trains=True,
         ),
         PolicyVariant(
             name="priority",
             title="largest weight first",
-            service=lambda values: _made(values, name="priority", order="weight"),
+            service=partial(_made, "priority", "weight"),
             trains=True,
         ),
     ),
-    settings=(
-        PolicySetting(
-            key="order",
-            default="own",
-            choices=("own", "submission"),
-            help="order of jobs: own = that of the chosen policy; submission = FIFO, the third "
-            "baseline",
-        ),
-        PolicySetting(
-            key="choice",
-            default="free",
-            choices=("free", "awaited"),
-            help="configuration of a training job: free = the cheapest free configuration in "
-            "time, or else the fastest; awaited = the lowest cost of energy and tardiness, "
-            "including the wait until it is free",
-        ),
-        *COST_SETTINGS,
-    ),
+    settings_class=EdfSettings,
 )

@@ -36,10 +36,10 @@ RESOURCES = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Costs:
-    """Costs in money. ``late_eur_h``: one hour of tardiness of a job of weight 1."""
+    """Costs in money. ``late_eur_per_h``: one hour of tardiness of a job of weight 1."""
 
     tariff: Tariff
-    late_eur_h: float = 10.0
+    late_eur_per_h: float = 10.0
     weighing: Weighing = Weighing()  # noqa: RUF009 - immutable
     restart_s: float = 60.0
     """Cost of a preemption for a job without learnt restart time, in seconds."""
@@ -271,7 +271,7 @@ class _OptionRows:
 
     def request_context(self, trainees: Sequence[Trainee]) -> RequestContext:
         """Return the requests of the jobs."""
-        late = self._costs.late_eur_h
+        late = self._costs.late_eur_per_h
         weight = np.array(
             [one.view.spec.weight * one.view.spec.priority * late / 3600.0 for one in trainees]
         )

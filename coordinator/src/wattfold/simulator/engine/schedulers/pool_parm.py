@@ -8,28 +8,28 @@ from wattfold.contract.units import w_from_uw
 from wattfold.coordinator.models.dram_model import DramModel
 from wattfold.coordinator.policies.parm.options import DramLevels
 from wattfold.coordinator.policies.parm.scheduler import ParmScheduler
-from wattfold.coordinator.policies.parm.settings import ParmSettings, ResizePrice, watts_text
+from wattfold.coordinator.policies.parm.settings import ParmRules, ResizePrice, watts_text
 from wattfold.simulator.engine.machines.machine import Machine
 from wattfold.simulator.engine.running_jobs.jobs import JobTable
 
 
-def pool_parm(table: JobTable, machine: Machine, settings: ParmSettings) -> ParmScheduler:
+def pool_parm(table: JobTable, machine: Machine, rules: ParmRules) -> ParmScheduler:
     """Return the scheduler, which keeps the times of its decisions.
 
     Raises ValueError for jobs without profiles, and for caps outside the range of the nodes.
     """
     if len(table) and not table.profiles:
         raise ValueError("PARM needs the profiles of its jobs: annotate the workload")
-    if settings.caps_uw is None:
-        return ParmScheduler(settings, [])
-    caps_uw = tuple(sorted(set(settings.caps_uw)))
+    if rules.caps_uw is None:
+        return ParmScheduler(rules, [])
+    caps_uw = tuple(sorted(set(rules.caps_uw)))
     low_uw, high_uw = machine.cap_uw_min, machine.cap_uw_max
     if not (caps_uw and low_uw <= caps_uw[0] and caps_uw[-1] <= high_uw):
         raise ValueError(
             f"caps must lie within {w_from_uw(low_uw):g}..{w_from_uw(high_uw):g} W, "
             f"got {watts_text(caps_uw)}"
         )
-    return ParmScheduler(replace(settings, caps_uw=caps_uw), [])
+    return ParmScheduler(replace(rules, caps_uw=caps_uw), [])
 
 
 def resize_price(machine: Machine) -> ResizePrice:

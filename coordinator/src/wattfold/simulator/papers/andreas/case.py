@@ -27,7 +27,7 @@ from wattfold.simulator.papers.andreas.settings import (
     SEEDS,
     UNAWARE,
     WAITING,
-    AndreasSettings,
+    AndreasAssumptions,
     Scenario,
 )
 
@@ -45,7 +45,7 @@ class TrainingCase:
     seed: int
     policy: str
     """One of `POLICIES` or the variants in `settings`."""
-    settings: AndreasSettings
+    settings: AndreasAssumptions
     price: str = CONSTANT
     """One of `PRICES`."""
     budget_share: float = 1.0
@@ -88,7 +88,7 @@ class GapCase:
     """The heuristics on a small problem, compared with the best plan."""
 
     seed: int
-    settings: AndreasSettings
+    settings: AndreasAssumptions
 
     @property
     def label(self) -> str:
@@ -107,7 +107,7 @@ AnyCase = TrainingCase | GapCase
 class AndreasPlan:
     """Plan of the evaluation. ``seeds`` 0 and ``nodes`` () = the defaults."""
 
-    settings: AndreasSettings
+    settings: AndreasAssumptions
     seeds: int = 0
     nodes: tuple[int, ...] = ()
     quick: bool = False

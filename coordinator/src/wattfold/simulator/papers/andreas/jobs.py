@@ -36,7 +36,7 @@ from wattfold.simulator.papers.andreas.settings import (
     MEASURED_LOW,
     MOST_S,
     WEIGHT_EUR,
-    AndreasSettings,
+    AndreasAssumptions,
     Scenario,
 )
 from wattfold.simulator.workloads.training_files import EpochTimes, TrainingJob
@@ -49,7 +49,7 @@ T4_W = GpuWatts(model=T4, min_w=60, max_w=70, idle_w=10)
 """PCIe boards: ranges of limits, and observed idle power."""
 
 
-def machine_of(scenario: Scenario, nodes: int, settings: AndreasSettings) -> NodeMachine:
+def machine_of(scenario: Scenario, nodes: int, settings: AndreasAssumptions) -> NodeMachine:
     """Return a machine with half V100 and half T4 nodes; an odd number has one more V100 node."""
     counts = ((V100_W, scenario.v100, nodes - nodes // 2), (T4_W, scenario.t4, nodes // 2))
     made = measured_class if settings.workload == MEASURED else node_class
@@ -58,7 +58,7 @@ def machine_of(scenario: Scenario, nodes: int, settings: AndreasSettings) -> Nod
     )
 
 
-def node_class(gpu: GpuWatts, gpus: int, count: int, settings: AndreasSettings) -> NodeClass:
+def node_class(gpu: GpuWatts, gpus: int, count: int, settings: AndreasAssumptions) -> NodeClass:
     """Return a class of ``count`` nodes with ``gpus`` GPUs each."""
     packages_w = settings.host_idle_w / 4
     return NodeClass.of_watts(
@@ -74,7 +74,7 @@ def node_class(gpu: GpuWatts, gpus: int, count: int, settings: AndreasSettings) 
     )
 
 
-def measured_class(gpu: GpuWatts, gpus: int, count: int, settings: AndreasSettings) -> NodeClass:
+def measured_class(gpu: GpuWatts, gpus: int, count: int, settings: AndreasAssumptions) -> NodeClass:
     """Return a class of nodes with the measured power, to which cores add nothing."""
     del settings
     packages_w = measured.HOST_W[gpu.model] / 4
@@ -124,7 +124,7 @@ def _drawing(workload: str, scenario: Scenario, times: EpochTimes) -> _Drawing:
 
 
 def drawn_jobs(
-    scenario: Scenario, nodes: int, count: int, seed: int, settings: AndreasSettings
+    scenario: Scenario, nodes: int, count: int, seed: int, settings: AndreasAssumptions
 ) -> tuple[TrainingJob, ...]:
     """Draw ``count`` jobs for the machine of a scenario."""
     times = epoch_times(settings.workload)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import NamedTuple
 
+from wattfold.simulator.papers.assumptions import assumption
 from wattfold.simulator.papers.stand_in import StandIn
 
 OURS, FIFO, EDF, PRIORITY = "andreas", "fifo", "edf", "priority"
@@ -107,20 +108,28 @@ GAP_JOBS, GAP_NODES = (4, 8), (2, 4)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AndreasSettings:
+class AndreasAssumptions:
     """Assumptions with an option."""
 
-    workload: str = MEASURED
-    """One of `WORKLOADS`."""
-    host_idle_w: float = 200.0
-    """Idle power of a node without its GPUs; measured jobs come with measured nodes."""
-    host_work_w: float = 30.0
-    """Additional power of all of its cores at work."""
-    restart_s: float = 60.0
-    """Time without progress when a job resumes from a snapshot."""
-    snapshot_epochs: int = 1
-    iterations: int = 1000
-    """Maximum number of iterations of the paper's randomized greedy."""
+    workload: str = assumption(
+        MEASURED,
+        help="Jobs of scenarios and prices. measured: as the authors measured them on their nodes. "
+        "composed: from figures of other authors, with a higher load.",
+        choices=WORKLOADS,
+    )
+    host_idle_w: float = assumption(200.0, help="Power of an idle node without its GPUs.")
+    host_work_w: float = assumption(
+        30.0, help="Additional power of a node, without its GPUs, when all GPUs are in use."
+    )
+    restart_s: float = assumption(
+        60.0, help="Time without progress when a job resumes from a snapshot."
+    )
+    snapshot_epochs: int = assumption(
+        1, help="Number of epochs between two snapshots.", metavar="N"
+    )
+    iterations: int = assumption(
+        1000, help="Maximum number of iterations of the randomised greedy search of the paper."
+    )
 
     def __post_init__(self) -> None:
         if self.workload not in WORKLOADS:
@@ -140,7 +149,7 @@ class AndreasSettings:
         return asdict(self)
 
 
-def stand_ins(settings: AndreasSettings) -> tuple[StandIn, ...]:
+def stand_ins(settings: AndreasAssumptions) -> tuple[StandIn, ...]:
     """Return the assumptions for everything that the paper leaves open."""
     return (
         *(_measured_jobs() if settings.workload == MEASURED else _composed_jobs(settings)),
@@ -201,7 +210,7 @@ def _measured_jobs() -> tuple[StandIn, ...]:
     )
 
 
-def _composed_jobs(settings: AndreasSettings) -> tuple[StandIn, ...]:
+def _composed_jobs(settings: AndreasAssumptions) -> tuple[StandIn, ...]:
     return (
         StandIn(
             name="profiles of the jobs",

@@ -20,7 +20,7 @@ from wattfold.simulator.papers.constraint.settings import (
     WEEKS,
     WEIGHTED,
     WINDOWS,
-    ConstraintSettings,
+    ConstraintAssumptions,
 )
 
 RAW, PRESSED, BUDGET, WEEK, WEIGHTS = "raw", "pressed", "budget", "weeks", "weights"
@@ -75,7 +75,7 @@ class InstanceCase:
     """Name of a trace, of a window (`LogWindow.name`) or of a week, from 1."""
     policy: str
     """One of `settings.COLUMNS`."""
-    settings: ConstraintSettings
+    settings: ConstraintAssumptions
     folder: Folder = field(repr=False)
 
     @property
@@ -98,7 +98,7 @@ class InstanceCase:
 class ConstraintPlan:
     """Plan of the evaluation."""
 
-    settings: ConstraintSettings
+    settings: ConstraintAssumptions
     folder: Folder
     quick: bool = False
     cp: bool | None = None

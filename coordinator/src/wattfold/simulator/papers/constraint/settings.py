@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import NamedTuple
 
+from wattfold.simulator.papers.assumptions import assumption
 from wattfold.simulator.papers.stand_in import StandIn
 
 WINDOW_JOBS = 700
@@ -107,17 +108,20 @@ AO_S, AO_MAX_S = 0.1, 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ConstraintSettings:
+class ConstraintAssumptions:
     """Assumptions with an option."""
 
-    budget_share: float = 0.6
-    """Budget above idle, as a fraction of the power above idle at maximum caps."""
-    week_factor: float = 0.77
-    """Factor for the times in drawn weeks."""
-    base_w: float = 60.0
-    cap_min_w: float = 50.0
-    cap_max_w: float = 190.0
-    """Powers of a node; its traces state none."""
+    budget_share: float = assumption(
+        0.6,
+        help="Power budget of the family budget, as a fraction of the maximum power above idle.",
+        metavar="SHARE",
+    )
+    week_factor: float = assumption(
+        0.77, help="Factor for the times between submissions in generated weeks.", metavar="F"
+    )
+    base_w: float = assumption(60.0, help="Base power of a node.")
+    cap_min_w: float = assumption(50.0, help="Minimum package cap of a node.")
+    cap_max_w: float = assumption(190.0, help="Maximum package cap of a node.")
 
     def __post_init__(self) -> None:
         if not 0 < self.budget_share <= 1:
@@ -137,7 +141,7 @@ class ConstraintSettings:
         return asdict(self)
 
 
-def stand_ins(settings: ConstraintSettings) -> tuple[StandIn, ...]:
+def stand_ins(settings: ConstraintAssumptions) -> tuple[StandIn, ...]:
     """Return the assumptions for everything that the paper leaves open or that is lost."""
     return (
         StandIn(

@@ -13,7 +13,7 @@ from wattfold.simulator.papers.equipartition.settings import (
     QUICK_SEEDS,
     SHORT_JOBS,
     SHORT_SEEDS,
-    EquipartitionSettings,
+    EquipartitionAssumptions,
 )
 
 ADAPTIVE, STALLED, TRADITIONAL = "adaptive", "adaptive, stalled", "traditional"
@@ -30,7 +30,7 @@ class LoadCase:
     load: float
     jobs: int
     seed: int
-    settings: EquipartitionSettings
+    settings: EquipartitionAssumptions
 
     @property
     def label(self) -> str:
@@ -52,7 +52,7 @@ class LoadCase:
 class EquipartitionPlan:
     """Plan of the evaluation: seeds, lengths and assumptions. ``seeds`` 0 = the default numbers."""
 
-    settings: EquipartitionSettings
+    settings: EquipartitionAssumptions
     seeds: int = 0
     quick: bool = False
 

@@ -14,7 +14,8 @@ import numpy as np
 
 from wattfold.contract.units import NS_PER_S, ns_from_s
 from wattfold.coordinator.models.pass_model import APPLICATIONS, PassProfile
-from wattfold.coordinator.policies.equipartition.policy import Equipartition
+from wattfold.coordinator.policies.equipartition.policy import EquipartitionScheduler
+from wattfold.coordinator.policies.equipartition.settings import EquipartitionSettings
 from wattfold.simulator.engine.budget import BudgetSchedule
 from wattfold.simulator.engine.engine import simulate
 from wattfold.simulator.engine.machines.machine import Machine
@@ -27,7 +28,7 @@ from wattfold.simulator.papers.equipartition.case import (
 from wattfold.simulator.papers.equipartition.settings import (
     NODES,
     RUN_S,
-    EquipartitionSettings,
+    EquipartitionAssumptions,
 )
 from wattfold.simulator.results.metrics import metrics_of
 from wattfold.simulator.sweep.case import Case, Values
@@ -42,6 +43,8 @@ MEASURES = {
 """Results of `measure`."""
 MACHINE = Machine.of_watts(NODES, base_w=38, dram_w=18, cap_w_min=25, cap_w_max=60)
 """Power does not matter here: the budget feeds the whole machine."""
+PUBLISHED = EquipartitionSettings(patience=0.0, costs="ignore")
+"""The paper's rule ignores the cost of changes, and holds no nodes."""
 
 
 def measure(case: Case) -> Values:
@@ -52,8 +55,7 @@ def measure(case: Case) -> Values:
     record = simulate(
         jobs_of(case),
         MACHINE,
-        # The paper's rule ignores the cost of changes.
-        Equipartition(weigh_costs=False).scheduler(),
+        EquipartitionScheduler(PUBLISHED),
         BudgetSchedule.constant(MACHINE.full_uw),
         resize_costs=False,
         restart_ns=ns_from_s(case.settings.stall_s) if stalled else None,
@@ -100,7 +102,7 @@ def jobs_of(case: LoadCase) -> JobTable:
     )
 
 
-def program_of(settings: EquipartitionSettings) -> PassProfile:
+def program_of(settings: EquipartitionAssumptions) -> PassProfile:
     """Return the profile of the molecular dynamics program for 100 iterations.
 
     Its power is that of another program.

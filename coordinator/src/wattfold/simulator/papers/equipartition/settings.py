@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 
+from wattfold.simulator.papers.assumptions import assumption
 from wattfold.simulator.papers.stand_in import StandIn
 
 NODES = 64
@@ -17,15 +18,21 @@ QUICK_JOBS, QUICK_SEEDS = 500, 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EquipartitionSettings:
+class EquipartitionAssumptions:
     """Assumptions with an option."""
 
-    parallelism: float = 64.0
-    """Average parallelism of the program (Downey)."""
-    sigma: float = 1.0
-    """Its coefficient of variation; with the above, a speedup of 42.9 on 64 processors."""
-    stall_s: float = 5.0
-    """Cost of each change of size, in the runs that count it."""
+    parallelism: float = assumption(
+        64.0, help="Average parallelism of the program (Downey).", metavar="A"
+    )
+    sigma: float = assumption(
+        1.0,
+        help="Coefficient of variation of the parallelism (Downey): 0 = linear speed-up up to the "
+        "average parallelism.",
+        metavar="S",
+    )
+    stall_s: float = assumption(
+        5.0, help="Time that a change of size costs a job, in runs with resize costs."
+    )
 
     def __post_init__(self) -> None:
         if not self.parallelism >= 1 or not 0 <= self.sigma <= 1:
@@ -41,7 +48,7 @@ class EquipartitionSettings:
         return asdict(self)
 
 
-def stand_ins(settings: EquipartitionSettings) -> tuple[StandIn, ...]:
+def stand_ins(settings: EquipartitionAssumptions) -> tuple[StandIn, ...]:
     """Return the assumptions for everything that the paper leaves open."""
     return (
         StandIn(

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
-from wattfold.contract.units import NS_PER_S, ns_from_s, uw_from_w
+from wattfold.contract.units import NS_PER_S, uw_from_w
 from wattfold.coordinator.policies.backfill.easy import EasyScheduler
-from wattfold.coordinator.policies.parm.settings import ParmSettings, ParmVersion
+from wattfold.coordinator.policies.parm.settings import ParmRules, ParmSettings, ParmVersion
 from wattfold.coordinator.policies.port import Scheduler
 from wattfold.simulator.engine.budget import BudgetSchedule
 from wattfold.simulator.engine.engine import simulate
@@ -44,6 +46,7 @@ MEASURES = {
     "wall_s": "simulation time, s",
 }
 """Results of `measure` for every case. *Response* is the paper's: arrival to start."""
+PUBLISHED = ParmSettings(patience=0.0, sizes=SIZES, resize_interval_s=RESIZE_INTERVAL_S)
 
 
 def measure(case: Case) -> Values:
@@ -88,16 +91,14 @@ def scheduler_of(case: ParmCase, table: JobTable, machine: Machine) -> Scheduler
         size = "min" if case.policy == BASELINE_MIN else "max"
         return EasyScheduler(cap_uw=caps_uw[0], size=size)
     priced = case.policy == PRICED
-    settings = ParmSettings(
-        variant=ParmVersion.WSE if priced else ParmVersion(case.policy.lower()),
+    rules = ParmRules(
+        settings=replace(PUBLISHED, alpha=case.alpha),
+        version=ParmVersion.WSE if priced else ParmVersion(case.policy.lower()),
         resize_price=resize_price(machine) if priced else None,
         revisits=priced,
-        alpha=case.alpha,
-        sizes_max=SIZES,
         caps_uw=caps_uw,
-        resize_interval_ns=ns_from_s(RESIZE_INTERVAL_S),
     )
-    return pool_parm(table, machine, settings)
+    return pool_parm(table, machine, rules)
 
 
 def values_of(record: RunRecord) -> Values:

@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
+from wattfold.simulator.papers.assumptions import assumption
+
 if TYPE_CHECKING:
     from wattfold.simulator.papers.stand_in import StandIn
 
@@ -23,6 +25,8 @@ FULL_NODE_W = BASE_W + DRAM_W + FULL_CAP_W
 CLUSTER_NODES = 38
 CLUSTER_BUDGET_W = 3300.0
 CLUSTER_BASELINE_NODES = int(CLUSTER_BUDGET_W // FULL_NODE_W)
+CLUSTER_SIZES = (12, CLUSTER_BASELINE_NODES)
+"""Range of the maximum sizes of jobs on the cluster."""
 CLUSTER_JOBS = 10
 CLUSTER_SPAN_S = 5 * 3600.0
 CLUSTER_MEAN_RUN_S = 3600.0
@@ -49,16 +53,25 @@ QUICK_LEVELS = (2, 4, 6, 8)
 class ParmAssumptions:
     """The assumptions. Other ranges are the paper's."""
 
-    nodes: int = 55_248
-    """N of the large machine."""
-    alpha: float = 0.28
-    parallelism_factor: float = 2.0
-    memory_mb: float = 2048.0
-    link_mb_per_s: float = 425.0
-    cluster_size_least: int = 12
-    cluster_size_most: int = CLUSTER_BASELINE_NODES
-    estimates: str = "exact"
-    """``exact``: users request the exact run time; ``log``: the time in the log."""
+    nodes: int = assumption(55_248, help="Number of nodes of the large machine.", metavar="N")
+    alpha: float = assumption(0.28, help="Weight of waiting in the objective.", metavar="A")
+    parallelism_factor: float = assumption(
+        2.0,
+        help="Range of the average parallelism A: maximum size / F to maximum size * F.",
+        metavar="F",
+    )
+    memory_mb: float = assumption(2048.0, help="Data of a job on a node, which a resize moves.")
+    link_mb_per_s: float = assumption(
+        425.0, help="Bandwidth of a network link.", metavar="MB/S", option="--link"
+    )
+    cluster_size_least: int = CLUSTER_SIZES[0]
+    cluster_size_most: int = CLUSTER_SIZES[1]
+    estimates: str = assumption(
+        "exact",
+        help="Run times that the baseline knows. exact: the real run times. log: the requested "
+        "times of the log.",
+        choices=("exact", "log"),
+    )
 
     def __post_init__(self) -> None:
         from wattfold.simulator.workloads.annotations import AnnotationRanges

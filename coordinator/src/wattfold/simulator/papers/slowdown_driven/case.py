@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from wattfold.simulator.papers.slowdown_driven.settings import SEEDS
 
 if TYPE_CHECKING:
-    from wattfold.simulator.papers.slowdown_driven.settings import SlowdownSettings
+    from wattfold.simulator.papers.slowdown_driven.settings import SlowdownAssumptions
 
 IDEAL, LIMITED = "ideal", "limited"
 BASELINES = (IDEAL, LIMITED)
@@ -26,7 +26,7 @@ DYNAMIC = "DynAVGSD"
 NO_LIMIT = "0"
 """MAX_SLOWDOWN as infinite."""
 WORTH = "worth"
-"""Own variant: no limit, but sharing must gain much for a job (`SlowdownSettings.least_gain`)."""
+"""Own variant: no limit, but sharing must gain much for a job (`least_gain`)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,7 +104,7 @@ class SlowdownCase:
     """``ideal`` or ``worst-case``."""
     mate_end: str = BEFORE
     """One of `READINGS`."""
-    settings: SlowdownSettings
+    settings: SlowdownAssumptions
     log: SlowdownLog | None = None
 
     @property
@@ -187,7 +187,7 @@ def policy_name(policy: str) -> str:
 class SlowdownPlan:
     """Plan of the evaluation."""
 
-    settings: SlowdownSettings
+    settings: SlowdownAssumptions
     logs: Mapping[str, SlowdownLog]
     """Logs by workload; a workload without its log is left out."""
     seeds: tuple[int, ...] = tuple(range(SEEDS))

@@ -14,9 +14,9 @@ from wattfold.contract.units import NS_PER_S, ns_from_s
 from wattfold.coordinator.policies.backfill.counts import AT_ONCE, Passes
 from wattfold.coordinator.policies.backfill.easy import EasyScheduler
 from wattfold.coordinator.policies.port import Scheduler
-from wattfold.coordinator.policies.slowdown_driven.choice import INFINITE, MateEnd, MateLimits
+from wattfold.coordinator.policies.slowdown_driven.choice import INFINITE, MateEnd
 from wattfold.coordinator.policies.slowdown_driven.pool import SlowdownScheduler
-from wattfold.coordinator.policies.slowdown_driven.rules import NodeSharing, SharingRules
+from wattfold.coordinator.policies.slowdown_driven.rules import NodeSharing, SharingSettings
 from wattfold.simulator.engine.budget import BudgetSchedule
 from wattfold.simulator.engine.engine import simulate
 from wattfold.simulator.engine.machines.machine import Machine
@@ -98,14 +98,14 @@ def scheduler_of(case: SlowdownCase, jobs: int) -> Scheduler:
     passes = AT_ONCE if case.passes == IDEAL else limited
     if case.policy == STATIC:
         return EasyScheduler(passes=passes)
-    dynamic = case.policy == DYNAMIC
     worth = case.policy == WORTH
     most = INFINITE if case.limit is None else case.limit
     return SlowdownScheduler(
-        rules=SharingRules(
-            limits=MateLimits(most_slowdown=most, mate_end=MateEnd(case.mate_end)),
-            dynamic=dynamic,
-            factor=told.sharing_factor,
+        rules=SharingSettings(
+            max_slowdown=most,
+            mate_end=MateEnd(case.mate_end),
+            cutoff="dynamic" if case.policy == DYNAMIC else "fixed",
+            sharing_factor=told.sharing_factor,
             least_gain=told.least_gain if worth else 0.0,
             tested=told.tested if case.passes == IDEAL else told.looked,
         ),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 
+from wattfold.simulator.papers.assumptions import assumption
 from wattfold.simulator.papers.stand_in import StandIn
 
 SEEDS = 3
@@ -28,18 +29,27 @@ LIMITS = (5.0, 10.0, 50.0, 0.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SlowdownSettings:
+class SlowdownAssumptions:
     """Assumptions with an option."""
 
-    looked: int = 1000
-    """Number of jobs that a pass of the limited scheduler considers."""
-    every_s: float = 23.0
-    """Time between two of its passes."""
-    sharing_factor: float = 0.5
-    least_gain: float = 10.0
-    """Minimum predicted gain in slowdown of a job that shares, in a variant of ours."""
-    tested: int = 200
-    """Waiting jobs that ideal slowdown-driven considers for mates; the limited one: ``looked``."""
+    looked: int = assumption(
+        1000, help="Number of jobs that a pass of the limited scheduler considers.", metavar="N"
+    )
+    every_s: float = assumption(23.0, help="Time between two passes of the limited scheduler.")
+    sharing_factor: float = assumption(
+        0.5, help="Maximum fraction of the cores of a mate that a guest may borrow.", metavar="F"
+    )
+    least_gain: float = assumption(
+        10.0,
+        help="Predicted slowdown that a job must gain by sharing, in the variant that is not from "
+        "the paper.",
+        metavar="G",
+    )
+    tested: int = assumption(
+        200,
+        help="Number of waiting jobs for which mates are searched, if passes are not limited.",
+        metavar="N",
+    )
 
     def __post_init__(self) -> None:
         if self.looked < 1 or not 0 < self.every_s <= 86_400:
@@ -59,7 +69,7 @@ class SlowdownSettings:
         return asdict(self)
 
 
-def stand_ins(settings: SlowdownSettings, *, quick: bool) -> tuple[StandIn, ...]:
+def stand_ins(settings: SlowdownAssumptions, *, quick: bool) -> tuple[StandIn, ...]:
     """Return the assumptions for everything that the paper leaves open."""
     found = [
         StandIn(

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from wattfold.coordinator.cli.shared.connection.session import Session, session_command
-from wattfold.coordinator.cli.shared.errors import BadRequestError, NotFoundError
+from wattfold.coordinator.cli.shared.errors import NotFoundError
 from wattfold.coordinator.cli.shared.texts.tables import (
     PlainTable,
     add_row,
@@ -18,104 +18,53 @@ from wattfold.coordinator.cli.shared.texts.tables import (
     right,
 )
 from wattfold.coordinator.cli.simulation.reproduction.reproduce_run import (
-    finish,
-    jobs_option,
-    local_cores,
-    out_option,
-    running,
+    Experiment,
+    ExperimentParts,
+    Rerun,
+    all_option,
+    assumption_options,
+    place_options,
+    quick_option,
 )
-from wattfold.coordinator.cli.workloads.workload_options import expected_failures
 from wattfold.simulator.papers.constraint.case import FAMILIES
-from wattfold.simulator.papers.constraint.settings import ConstraintSettings
+from wattfold.simulator.papers.constraint.settings import ConstraintAssumptions
 
 if TYPE_CHECKING:
     from wattfold.simulator.papers.constraint.case import Folder
     from wattfold.simulator.papers.constraint.evaluation import Findings
 
-_DEFAULTS = ConstraintSettings()
 _FOLDER = "eurora"
 
 
-@click.command("constraint")
-@click.argument("names", metavar="[FAMILY]...", nargs=-1, type=click.Choice(list(FAMILIES)))
-@click.option("--all", "everything", is_flag=True, help="Run all families.")
-@out_option("constraint")
-@jobs_option
-@click.option(
-    "--quick",
-    is_flag=True,
-    help="Use few instances of each family, for a quick look. The report is marked as quick.",
+EXPERIMENT = Experiment(
+    name="constraint",
+    parts=ExperimentParts(word="family", names=lambda: list(FAMILIES)),
+    assumptions=ConstraintAssumptions,
+    options=(
+        all_option(help="Run all families."),
+        *place_options("constraint"),
+        quick_option("Use few instances of each family"),
+        click.Option(
+            ["--cp/--no-cp", "cp"],
+            default=None,
+            help="Run the constraint model on every instance, or on none. With hundreds of waiting "
+            "jobs it takes two seconds per decision, and an hour or more per instance. Default: "
+            "only on raw traces.",
+        ),
+        click.Option(
+            ["--traces"],
+            type=click.Path(path_type=Path, file_okay=False),
+            metavar="DIR",
+            help=f"Folder with the traces, nodes and queues of Eurora. Default: {_FOLDER} in "
+            f"WATTFOLD_WORKLOADS.",
+        ),
+        *assumption_options(ConstraintAssumptions),
+    ),
 )
-@click.option(
-    "--cp/--no-cp",
-    "cp",
-    default=None,
-    help="Run the constraint model on every instance, or on none. With hundreds of waiting jobs "
-    "it takes two seconds per decision, and an hour or more per instance. Default: only on raw "
-    "traces.",
-)
-@click.option(
-    "--traces",
-    type=click.Path(path_type=Path, file_okay=False),
-    metavar="DIR",
-    help=f"Folder with the traces, nodes and queues of Eurora. Default: {_FOLDER} in "
-    f"WATTFOLD_WORKLOADS.",
-)
-@click.option(
-    "--budget-share",
-    type=float,
-    default=_DEFAULTS.budget_share,
-    show_default=True,
-    metavar="SHARE",
-    help="Power budget of the family budget, as a fraction of the maximum power above idle.",
-)
-@click.option(
-    "--week-factor",
-    type=float,
-    default=_DEFAULTS.week_factor,
-    show_default=True,
-    metavar="F",
-    help="Factor for the times between submissions in generated weeks.",
-)
-@click.option(
-    "--base",
-    "base_w",
-    type=float,
-    default=_DEFAULTS.base_w,
-    show_default=True,
-    metavar="WATTS",
-    help="Base power of a node.",
-)
-@click.option(
-    "--cap-min",
-    "cap_min_w",
-    type=float,
-    default=_DEFAULTS.cap_min_w,
-    show_default=True,
-    metavar="WATTS",
-    help="Minimum package cap of a node.",
-)
-@click.option(
-    "--cap-max",
-    "cap_max_w",
-    type=float,
-    default=_DEFAULTS.cap_max_w,
-    show_default=True,
-    metavar="WATTS",
-    help="Maximum package cap of a node.",
-)
-@session_command
-def constraint(
-    session: Session,
-    names: tuple[str, ...],
-    everything: bool,
-    folder: Path,
-    jobs: int | None,
-    quick: bool,
-    cp: bool | None,
-    traces: Path | None,
-    **options: Any,
-) -> None:
+
+
+@EXPERIMENT.command
+def constraint(call: Rerun[ConstraintAssumptions]) -> None:
     """Rerun the evaluation of the CP scheduler of Bridi et al.
 
     The family raw uses the traces of Eurora. The family pressed uses windows of 700 jobs of the
@@ -132,33 +81,15 @@ def constraint(
     from wattfold.simulator.papers.constraint.figures import draw
     from wattfold.simulator.papers.constraint.report import report_of
     from wattfold.simulator.papers.constraint.settings import stand_ins
-    from wattfold.simulator.papers.report import write_report
-    from wattfold.simulator.sweep.store import ResultStore
 
-    chosen = list(FAMILIES) if everything else list(dict.fromkeys(names))
-    if not chosen:
-        raise BadRequestError(f"no family given; choose from {', '.join(FAMILIES)}, or use --all")
-    with expected_failures():
-        settings = ConstraintSettings(**options)
-    plan = ConstraintPlan(settings=settings, folder=_traces(traces), quick=quick, cp=cp)
+    settings, cp, folder = call.settings, call.options["cp"], _traces(call.options["traces"])
+    plan = ConstraintPlan(settings=settings, folder=folder, quick=call.quick, cp=cp)
     known = stand_ins(settings)
-    with running(session, folder) as progress:
-        evaluation = evaluate(
-            plan,
-            chosen,
-            store=ResultStore(folder / "cases"),
-            backend=local_cores(jobs),
-            progress=progress,
-        )
-        report = report_of(evaluation, known, draw)
-        written = write_report(report, folder)
-    if not session.json:
-        session.print(_published())
-        session.print("")
-        for findings in evaluation.findings:
-            session.print(_instances(findings))
-            session.print("")
-    finish(session, report, written, folder)
+    call.finish(
+        partial(evaluate, plan, call.names),
+        lambda found: report_of(found, known, draw),
+        lambda found: [_published(), *map(_instances, found.findings)],
+    )
 
 
 def _traces(folder: Path | None) -> Folder:

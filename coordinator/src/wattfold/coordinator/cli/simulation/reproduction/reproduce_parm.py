@@ -4,26 +4,26 @@ from __future__ import annotations
 
 import hashlib
 import os
-from dataclasses import fields
+from functools import partial
 from pathlib import Path
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from wattfold.coordinator.cli.shared.connection.session import Session, session_command
 from wattfold.coordinator.cli.shared.errors import BadRequestError, CliError, NotFoundError
-from wattfold.coordinator.cli.shared.parsed import LazyChoice
 from wattfold.coordinator.cli.shared.parsing import Parsed
 from wattfold.coordinator.cli.simulation.reproduction.reproduce_run import (
-    finish,
-    jobs_option,
-    local_cores,
-    out_option,
-    running,
+    Experiment,
+    ExperimentParts,
+    Rerun,
+    all_option,
+    assumption_options,
+    place_options,
+    quick_option,
+    seeds_option,
 )
 from wattfold.coordinator.cli.workloads.workload_options import expected_failures, parse_range
-from wattfold.simulator.papers.parm.settings import ParmAssumptions
+from wattfold.simulator.papers.parm.settings import CLUSTER_SIZES, ParmAssumptions
 
 if TYPE_CHECKING:
     from wattfold.simulator.papers.parm.case import ParmLog
@@ -34,8 +34,6 @@ SEEDS = 3
 CLUSTER_SEEDS = 30
 """Sets of ten jobs differ much and cost almost no time."""
 QUICK_SEEDS = 2
-_DEFAULTS = SimpleNamespace(**{field.name: field.default for field in fields(ParmAssumptions)})
-"""Not checked, because the check needs numpy."""
 
 
 def _experiments() -> list[str]:
@@ -44,104 +42,52 @@ def _experiments() -> list[str]:
     return list(EXPERIMENTS)
 
 
-@click.command()
-@click.argument(
-    "names", metavar="[EXPERIMENT]...", nargs=-1, type=LazyChoice("experiment", _experiments)
+def _fields(options: dict[str, Any]) -> dict[str, Any]:
+    least, most = options["cluster_sizes"]
+    return options | {"cluster_size_least": least, "cluster_size_most": most}
+
+
+EXPERIMENT = Experiment(
+    name="parm",
+    parts=ExperimentParts(word="experiment", names=_experiments),
+    assumptions=ParmAssumptions,
+    options=(
+        all_option(help="Run all five experiments."),
+        seeds_option(
+            help=f"Number of seeds of each experiment. Default: {SEEDS}, or {CLUSTER_SEEDS} for "
+            f"the cluster."
+        ),
+        *place_options("parm"),
+        click.Option(
+            ["--dask"],
+            metavar="ADDRESS",
+            help="Address of the scheduler of a Dask cluster to run on.",
+        ),
+        quick_option(f"Use fewer settings, {QUICK_SEEDS} seeds and shorter sets"),
+        click.Option(
+            ["--log", "log_path"],
+            type=click.Path(path_type=Path, dir_okay=False),
+            metavar="FILE",
+            help=f"Job log for the large machine. Default: {LOG_NAME} in WATTFOLD_WORKLOADS.",
+        ),
+        *assumption_options(ParmAssumptions, "nodes", "alpha", "parallelism_factor"),
+        *assumption_options(ParmAssumptions, "memory_mb", "link_mb_per_s"),
+        click.Option(
+            ["--cluster-sizes"],
+            type=Parsed("range", parse_range),
+            default="{}-{}".format(*CLUSTER_SIZES),
+            show_default=True,
+            metavar="MIN-MAX",
+            help="Range of the maximum sizes of jobs on the cluster.",
+        ),
+        *assumption_options(ParmAssumptions, "estimates"),
+    ),
+    convert=_fields,
 )
-@click.option("--all", "everything", is_flag=True, help="Run all five experiments.")
-@click.option(
-    "--seeds",
-    type=click.IntRange(1, 1000),
-    metavar="N",
-    help=f"Number of seeds of each experiment. Default: {SEEDS}, or {CLUSTER_SEEDS} for the "
-    f"cluster.",
-)
-@out_option("parm")
-@jobs_option
-@click.option(
-    "--dask", metavar="ADDRESS", help="Address of the scheduler of a Dask cluster to run on."
-)
-@click.option(
-    "--quick",
-    is_flag=True,
-    help=f"Use fewer settings, {QUICK_SEEDS} seeds and shorter sets, for a quick look. The "
-    f"report is marked as quick.",
-)
-@click.option(
-    "--log",
-    "log_path",
-    type=click.Path(path_type=Path, dir_okay=False),
-    metavar="FILE",
-    help=f"Job log for the large machine. Default: {LOG_NAME} in WATTFOLD_WORKLOADS.",
-)
-@click.option(
-    "--nodes",
-    type=int,
-    default=_DEFAULTS.nodes,
-    show_default=True,
-    metavar="N",
-    help="Number of nodes of the large machine.",
-)
-@click.option(
-    "--alpha",
-    type=float,
-    default=_DEFAULTS.alpha,
-    show_default=True,
-    metavar="A",
-    help="Weight of waiting in the objective.",
-)
-@click.option(
-    "--parallelism-factor",
-    type=float,
-    default=_DEFAULTS.parallelism_factor,
-    show_default=True,
-    metavar="F",
-    help="Range of the average parallelism A: maximum size / F to maximum size * F.",
-)
-@click.option(
-    "--memory",
-    "memory_mb",
-    type=float,
-    default=_DEFAULTS.memory_mb,
-    show_default=True,
-    metavar="MB",
-    help="Data of a job on a node, which a resize moves.",
-)
-@click.option(
-    "--link",
-    "link_mb_per_s",
-    type=float,
-    default=_DEFAULTS.link_mb_per_s,
-    show_default=True,
-    metavar="MB/S",
-    help="Bandwidth of a network link.",
-)
-@click.option(
-    "--cluster-sizes",
-    type=Parsed("range", parse_range),
-    default=f"{_DEFAULTS.cluster_size_least}-{_DEFAULTS.cluster_size_most}",
-    show_default=True,
-    metavar="MIN-MAX",
-    help="Range of the maximum sizes of jobs on the cluster.",
-)
-@click.option(
-    "--estimates",
-    type=click.Choice(["exact", "log"]),
-    default=_DEFAULTS.estimates,
-    show_default=True,
-    help="Run times that the baseline knows. exact: the real run times. log: the requested times "
-    "of the log.",
-)
-@session_command
-def parm(
-    session: Session,
-    names: tuple[str, ...],
-    everything: bool,
-    folder: Path,
-    jobs: int | None,
-    dask: str | None,
-    **options: Any,
-) -> None:
+
+
+@EXPERIMENT.command
+def parm(call: Rerun[ParmAssumptions]) -> None:
     """Rerun the evaluation of PARM (SC14) and check its claims.
 
     EXPERIMENT is cluster (section VI), large, naive, fairness or levels (section VII). The
@@ -153,48 +99,24 @@ def parm(
     from wattfold.simulator.papers.parm.figures import draw
     from wattfold.simulator.papers.parm.report import report_of
     from wattfold.simulator.papers.parm.settings import stand_ins
-    from wattfold.simulator.papers.report import write_report
     from wattfold.simulator.sweep.on_dask import DaskCluster, DaskUnavailableError
-    from wattfold.simulator.sweep.store import ResultStore
 
-    chosen = list(EXPERIMENTS) if everything else list(dict.fromkeys(names))
-    if not chosen:
-        raise BadRequestError(
-            f"no experiment given; choose from {', '.join(EXPERIMENTS)}, or use --all"
-        )
-    with expected_failures():
-        settings = _settings(options)
-    log = _log(options["log_path"]) if any(EXPERIMENTS[n].needs_log for n in chosen) else None
+    options, settings = call.options, call.settings
+    chosen = [EXPERIMENTS[name] for name in call.names]
+    log = _log(options["log_path"]) if any(one.needs_log for one in chosen) else None
     plans = [
-        (EXPERIMENTS[name], _plan(name, options["seeds"], options["quick"], settings, log))
-        for name in chosen
+        (one, _plan(name, options["seeds"], call.quick, settings, log))
+        for name, one in zip(call.names, chosen, strict=True)
     ]
-    backend = DaskCluster(address=dask) if dask else local_cores(jobs)
+    known = stand_ins(settings, log.path.name if log else None)
     try:
-        with running(session, folder) as progress:
-            evaluation = evaluate(
-                plans, store=ResultStore(folder / "cases"), backend=backend, progress=progress
-            )
-            known = stand_ins(settings, log.path.name if log else None)
-            report = report_of(evaluation, known, draw)
-            written = write_report(report, folder)
+        call.finish(
+            partial(evaluate, plans),
+            lambda found: report_of(found, known, draw),
+            backend=DaskCluster(address=options["dask"]) if options["dask"] else None,
+        )
     except DaskUnavailableError as error:
         raise CliError(str(error)) from error
-    finish(session, report, written, folder)
-
-
-def _settings(options: dict[str, Any]) -> ParmAssumptions:
-    least, most = options["cluster_sizes"]
-    return ParmAssumptions(
-        nodes=options["nodes"],
-        alpha=options["alpha"],
-        parallelism_factor=options["parallelism_factor"],
-        memory_mb=options["memory_mb"],
-        link_mb_per_s=options["link_mb_per_s"],
-        cluster_size_least=least,
-        cluster_size_most=most,
-        estimates=options["estimates"],
-    )
 
 
 def _plan(

@@ -8,21 +8,23 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from wattfold.coordinator.cli.shared.connection.session import Session, session_command
 from wattfold.coordinator.cli.shared.errors import BadRequestError, NotFoundError
-from wattfold.coordinator.cli.shared.parsed import LazyChoice
 from wattfold.coordinator.cli.simulation.reproduction.reproduce_run import (
-    finish,
-    jobs_option,
-    local_cores,
-    out_option,
+    Experiment,
+    ExperimentParts,
+    Rerun,
+    all_option,
+    assumption_options,
+    place_options,
+    quick_option,
     run_trials,
-    running,
+    seeds_option,
 )
 from wattfold.coordinator.cli.workloads.workload_options import expected_failures, warn
 from wattfold.simulator.papers.slowdown_driven.case import (
@@ -30,13 +32,12 @@ from wattfold.simulator.papers.slowdown_driven.case import (
     SOURCES,
     WORKLOADS,
 )
-from wattfold.simulator.papers.slowdown_driven.settings import SEEDS, SlowdownSettings
+from wattfold.simulator.papers.slowdown_driven.settings import SEEDS, SlowdownAssumptions
 
 if TYPE_CHECKING:
     from wattfold.simulator.papers.report import Section
     from wattfold.simulator.papers.slowdown_driven.case import SlowdownLog, SlowdownPlan
 
-_DEFAULTS = SlowdownSettings()
 MEASURED = "measured.json"
 _TRIAL = "wattfold.coordinator.demo.sharing"
 
@@ -50,95 +51,39 @@ def _experiments() -> list[str]:
     return [*EXPERIMENTS, REAL]
 
 
-@click.command("slowdown-driven")
-@click.argument(
-    "names", metavar="[EXPERIMENT]...", nargs=-1, type=LazyChoice("experiment", _experiments)
+EXPERIMENT = Experiment(
+    name="slowdown-driven",
+    parts=ExperimentParts(word="experiment", names=_experiments),
+    assumptions=SlowdownAssumptions,
+    options=(
+        all_option(help="Run all experiments."),
+        seeds_option(
+            help=f"Number of seeds of the generated workloads, and of the runs of experiment d. "
+            f"Default: {SEEDS}."
+        ),
+        *place_options("slowdown-driven"),
+        quick_option("Use only the first jobs of each workload"),
+        click.Option(
+            ["--workload", "only"],
+            multiple=True,
+            type=click.Choice(WORKLOADS),
+            help="Workload of the paper to run, instead of all four. May be repeated.",
+        ),
+        click.Option(
+            ["--logs"],
+            type=click.Path(path_type=Path, file_okay=False),
+            metavar="DIR",
+            help="Folder with the logs of Curie and RICC, and of KTH SP2 and Mira for the "
+            "experiment gain. Default: WATTFOLD_WORKLOADS.",
+        ),
+        *assumption_options(SlowdownAssumptions, "looked", "every_s", "sharing_factor", "tested"),
+        *assumption_options(SlowdownAssumptions, "least_gain"),
+    ),
 )
-@click.option("--all", "everything", is_flag=True, help="Run all experiments.")
-@click.option(
-    "--seeds",
-    type=click.IntRange(1, 1000),
-    metavar="N",
-    help=f"Number of seeds of the generated workloads, and of the runs of experiment d. Default: "
-    f"{SEEDS}.",
-)
-@out_option("slowdown-driven")
-@jobs_option
-@click.option(
-    "--quick",
-    is_flag=True,
-    help="Use only the first jobs of each workload, for a quick look. The report is marked as "
-    "quick.",
-)
-@click.option(
-    "--workload",
-    "only",
-    multiple=True,
-    type=click.Choice(WORKLOADS),
-    help="Workload of the paper to run, instead of all four. May be repeated.",
-)
-@click.option(
-    "--logs",
-    type=click.Path(path_type=Path, file_okay=False),
-    metavar="DIR",
-    help="Folder with the logs of Curie and RICC, and of KTH SP2 and Mira for the experiment "
-    "gain. Default: WATTFOLD_WORKLOADS.",
-)
-@click.option(
-    "--looked",
-    type=int,
-    default=_DEFAULTS.looked,
-    show_default=True,
-    metavar="N",
-    help="Number of jobs that a pass of the limited scheduler considers.",
-)
-@click.option(
-    "--every",
-    "every_s",
-    type=float,
-    default=_DEFAULTS.every_s,
-    show_default=True,
-    metavar="SECONDS",
-    help="Time between two passes of the limited scheduler.",
-)
-@click.option(
-    "--sharing-factor",
-    type=float,
-    default=_DEFAULTS.sharing_factor,
-    show_default=True,
-    metavar="F",
-    help="Maximum fraction of the cores of a mate that a guest may borrow.",
-)
-@click.option(
-    "--tested",
-    type=int,
-    default=_DEFAULTS.tested,
-    show_default=True,
-    metavar="N",
-    help="Number of waiting jobs for which mates are searched, if passes are not limited.",
-)
-@click.option(
-    "--least-gain",
-    type=float,
-    default=_DEFAULTS.least_gain,
-    show_default=True,
-    metavar="G",
-    help="Predicted slowdown that a job must gain by sharing, in the variant that is not from "
-    "the paper.",
-)
-@session_command
-def slowdown_driven(
-    session: Session,
-    names: tuple[str, ...],
-    everything: bool,
-    folder: Path,
-    jobs: int | None,
-    seeds: int | None,
-    quick: bool,
-    only: tuple[str, ...],
-    logs: Path | None,
-    **options: Any,
-) -> None:
+
+
+@EXPERIMENT.command
+def slowdown_driven(call: Rerun[SlowdownAssumptions]) -> None:
     """Rerun the evaluation of SD-Policy (ICPP 2019).
 
     Experiment a varies MAX_SLOWDOWN on four workloads. Experiment b analyses the log of Curie by
@@ -151,51 +96,31 @@ def slowdown_driven(
     Workloads 1 and 2 are generated. Workloads 3 and 4 need the logs of RICC and Curie, and are left
     out without them. A stopped run continues where it stopped.
     """
-    from wattfold.simulator.papers.report import write_report
     from wattfold.simulator.papers.slowdown_driven.case import SlowdownPlan, quick_seeds
-    from wattfold.simulator.papers.slowdown_driven.evaluation import (
-        EXPERIMENTS,
-        evaluate,
-    )
+    from wattfold.simulator.papers.slowdown_driven.evaluation import EXPERIMENTS, evaluate
     from wattfold.simulator.papers.slowdown_driven.figures import draw
-    from wattfold.simulator.papers.slowdown_driven.measured_claims import (
-        NAME as REAL,
-    )
+    from wattfold.simulator.papers.slowdown_driven.measured_claims import NAME as REAL
     from wattfold.simulator.papers.slowdown_driven.report import report_of
     from wattfold.simulator.papers.slowdown_driven.settings import stand_ins
-    from wattfold.simulator.sweep.store import ResultStore
 
-    chosen = _experiments() if everything else list(dict.fromkeys(names))
-    if not chosen:
-        raise BadRequestError(
-            f"no experiment given; choose from {', '.join(_experiments())}, or use --all"
-        )
-    simulated = [name for name in chosen if name != REAL]
-    with expected_failures():
-        settings = SlowdownSettings(**options)
+    simulated = [name for name in call.names if name != REAL]
+    only, logs, seeds = (call.options[key] for key in ("only", "logs", "seeds"))
     wanted = (only or WORKLOADS) if simulated else ()
     plan = SlowdownPlan(
-        settings=settings,
+        settings=call.settings,
         logs=_logs(logs, wanted, named=bool(only or logs))
         | _logs(logs, CHOSEN_ON if "gain" in simulated else (), named=False),
         only=only,
-        seeds=tuple(range(seeds)) if seeds else quick_seeds(quick),
-        quick=quick,
+        seeds=tuple(range(seeds)) if seeds else quick_seeds(call.quick),
+        quick=call.quick,
     )
     _check(plan, simulated)
-    real = [_measured(folder, quick=quick, seeds=seeds)] if REAL in chosen else []
-    known = stand_ins(settings, quick=quick)
-    with running(session, folder) as progress:
-        evaluation = evaluate(
-            plan,
-            [EXPERIMENTS[name] for name in simulated],
-            store=ResultStore(folder / "cases"),
-            backend=local_cores(jobs),
-            progress=progress,
-        )
-        report = report_of(evaluation, known, draw, real)
-        written = write_report(report, folder)
-    finish(session, report, written, folder)
+    real = [_measured(call.folder, quick=call.quick, seeds=seeds)] if REAL in call.names else []
+    known = stand_ins(call.settings, quick=call.quick)
+    call.finish(
+        partial(evaluate, plan, [EXPERIMENTS[name] for name in simulated]),
+        lambda found: report_of(found, known, draw, real),
+    )
 
 
 def _measured(folder: Path, *, quick: bool, seeds: int | None) -> Section:

@@ -31,7 +31,6 @@ OF_PARM = (
 )
 OF_COUNTED = ("nodes", "base", "dram", "cap_min", "cap_max", "idle", "torus", "placement")
 OF_CLASSES = ("requests", "share_nodes", "snapshots", "restart_cost")
-AT_ONE_CAP = {Pool.EASY, Pool.FCFS, Pool.CONSERVATIVE}
 
 
 def refuse_unused(context: click.Context, options: dict[str, Any]) -> None:
@@ -43,9 +42,9 @@ def refuse_unused(context: click.Context, options: dict[str, Any]) -> None:
     chosen = ", ".join(names)
     if Pool.PARM not in pools:
         _refuse_given(context, OF_PARM, f"applies to PARM only, not to {chosen}")
-    if not pools & {*AT_ONE_CAP, Pool.EASY_UNIFORM}:
+    if not pools & {Pool.BACKFILL, Pool.EASY_UNIFORM}:
         _refuse_given(context, ("size",), f"applies to backfilling only, not to {chosen}")
-    if not pools & AT_ONE_CAP:
+    if Pool.BACKFILL not in pools:
         _refuse_given(context, ("cap",), f"applies to backfilling only, not to {chosen}")
     refuse_other_machine(context, options)
     if options["level"] == "pool" and Pool.PARM not in pools:
