@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from unit.core.decided_stage import (
     ASLEEP,
     ASLEEP_W,
     AWAKE,
+    BOOT_S,
     BOOT_W,
     BOOTING,
     FALLING,
@@ -15,10 +18,12 @@ from unit.core.decided_stage import (
 from unit.core.sleep_settings import S, W
 from unit.core.stage import planning_round
 
-from wattfold.contract.ids import NodeId
+from wattfold.contract.ids import JobId, NodeId
 from wattfold.coordinator.core.model import events as ev
 from wattfold.coordinator.core.model.events import NodeOrder
-from wattfold.coordinator.core.model.plan import Plan
+from wattfold.coordinator.core.model.job import JobState
+from wattfold.coordinator.core.model.jobs.promise import Promise
+from wattfold.coordinator.core.model.plan import Plan, Waiting
 from wattfold.coordinator.core.rules.nodes import decided_sleep
 from wattfold.coordinator.policies.driver.node_sleep import with_sleep
 
@@ -72,6 +77,34 @@ def test_a_job_starts_on_a_node_that_falls_asleep() -> None:
     assert stage.power("n0") is BOOTING
     stage.boot("n0")
     assert stage.job("a").ranks
+
+
+def test_a_job_that_waits_for_a_boot_keeps_a_node_that_falls_silent() -> None:
+    stage = Decided(500, 2)
+    stage.decide()
+    stage.whole("a", 2)
+    stage.decide()
+    stage.boot("n0")
+    stage.silent("n0")
+    stage.decide()
+    assert stage.job("a").state is JobState.STARTING
+    assert stage.power("n1") is BOOTING
+
+
+def test_expected_starts_contain_the_boots_of_their_nodes() -> None:
+    stage = Decided(500, 2)
+    stage.decide()
+    stage.whole("a", 2)
+    start_ns = stage.now_ns + 1000 * S
+    waits = Waiting(job_id=JobId("a"), reason="", start_ns=start_ns)
+    world = stage.core.snapshot(stage.now_ns)
+    plan = Plan(assignments=(), waiting=(waits,))
+    (shown,) = with_sleep(plan, world, stage.core.state, stage.now_ns).waiting
+    assert shown.start_ns >= start_ns + BOOT_S * S
+    promise = Promise(start_ns=start_ns, nodes=(NodeId("n0"), NodeId("n1")))
+    plan = Plan(assignments=(), waiting=(replace(waits, promise=promise),))
+    (shown,) = with_sleep(plan, world, stage.core.state, stage.now_ns).waiting
+    assert shown.start_ns == start_ns, "its nodes boot before"
 
 
 def one_plan(stage: Decided) -> Plan:

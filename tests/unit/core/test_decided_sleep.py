@@ -167,9 +167,9 @@ def test_boots_follow_each_other_within_the_ramp() -> None:
     assert stage.powers.count(BOOTING) == 2
 
 
-def long_job(nodes: int) -> Decided:
+def long_job(nodes: int, boots_max: int = 2) -> Decided:
     """Let a job run on n0 for 1000 s. The node n1 is up for jobs to come, and the others sleep."""
-    stage = Decided(500, nodes, "conservative")
+    stage = Decided(500, nodes, "conservative", boots_max=boots_max)
     stage.decide()
     stage.whole("long", 1, 1000)
     stage.decide()
@@ -196,6 +196,20 @@ def test_nodes_of_a_planned_start_are_up_in_time() -> None:
     stage.decide()
     assert NodeId("n2") in stage.core.state.needed_awake
     stage.awake("n0", "n1", "n2")
+
+
+def test_nodes_of_a_planned_start_that_boot_one_at_a_time_begin_earlier() -> None:
+    stage = long_job(4, boots_max=1)
+    stage.whole("wide", 4, 1000)
+    plan = stage.decide()
+    promise = stage.job("wide").promise
+    assert promise is not None
+    assert stage.now_ns < plan.revisit_ns <= promise.start_ns - 2 * BOOT_S * S
+    while BOOTING not in stage.powers:
+        assert stage.now_ns < plan.revisit_ns
+        stage.now_ns = plan.revisit_ns
+        plan = stage.decide()
+    assert stage.now_ns <= promise.start_ns - 2 * BOOT_S * S
 
 
 def test_a_start_whose_boot_would_delay_a_planned_start_waits() -> None:
