@@ -23,6 +23,7 @@ from wattfold.coordinator.core.model import events as ev
 from wattfold.coordinator.core.model.events import NodeOrder
 from wattfold.coordinator.core.model.job import JobState
 from wattfold.coordinator.core.model.jobs.promise import Promise
+from wattfold.coordinator.core.model.node_power import PowerPlan
 from wattfold.coordinator.core.model.plan import Plan, Waiting
 from wattfold.coordinator.core.rules.nodes import decided_sleep
 from wattfold.coordinator.policies.driver.node_sleep import with_sleep
@@ -157,3 +158,29 @@ def test_nodes_needed_with_a_booting_node_stay_needed_until_it_is_up() -> None:
     assert not power.sleeps
     stage.core.state.nodes[NodeId("n1")].power = AWAKE
     assert one_plan(stage).power.sleeps
+
+
+def test_a_spare_node_waits_for_the_boot_of_another() -> None:
+    stage = Decided(500, 5, boots_max=1)
+    stage.decide()
+    stage.whole("a", 2)
+    stage.decide()
+    stage.boot("n0")
+    stage.boot("n1")
+    stage.runs("a")
+    stage.decide()
+    assert stage.powers.count(BOOTING) == 1
+    assert not one_plan(stage).power.wakes
+    stage.boot("n2")
+    assert one_plan(stage).power.wakes == ("n3",)
+
+
+def test_a_late_plan_puts_no_node_with_a_job_to_sleep() -> None:
+    stage = Decided(500, 1)
+    stage.decide()
+    stage.whole("a")
+    stage.decide()
+    stage.boot("n0")
+    stage.runs("a")
+    late = PowerPlan(sleeps=(NodeId("n0"),))
+    assert not decided_sleep.judged(stage.core.state, late, (), stage.now_ns).sleeps
