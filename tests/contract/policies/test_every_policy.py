@@ -261,6 +261,14 @@ class Course:
                 view = replace(view, started_ns=now_ns)
             self.jobs[view.job_id] = replace(view, current=assignment)
 
+    def start_ns(self, job_id: str, policy: Policy, until_s: int) -> int:
+        """When a job starts if a policy plans every 10 s; very late if not until then."""
+        for now_ns in range(0, until_s * S, 10 * S):
+            if job_id in self.started_ns:
+                break
+            self.take(proposed(policy, self.at(now_ns)), now_ns)
+        return self.started_ns.get(job_id, 10**18)
+
 
 def stream(wide_at_s: int) -> list[JobView]:
     """An endless stream of small jobs and a job that needs both nodes."""
@@ -289,11 +297,8 @@ def test_one_made_anew_each_round_plans_as_one_that_goes_on(
 
 @pytest.mark.parametrize("entry", [e for e in SERVICE if e.variant.starves_nobody], ids=named)
 def test_a_wide_job_starts_in_a_stream_of_small_ones(entry: registry.RegisteredPolicy) -> None:
-    course, policy = Course(stream(10)), entry.service({})
-    for now_s in range(0, 2000, 10):
-        course.take(proposed(policy, course.at(now_s * S)), now_s * S)
     # No later than the end of the two jobs before it.
-    assert course.started_ns.get("w", 10**18) <= 200 * S
+    assert Course(stream(10)).start_ns("w", entry.service({}), 2000) <= 200 * S
 
 
 PATIENT = [
@@ -307,15 +312,11 @@ PATIENT = [
 def test_nodes_are_held_for_a_wide_job_that_has_waited_too_long(
     entry: registry.RegisteredPolicy,
 ) -> None:
-    """Without patience narrow jobs always overtake it, and with patience until it has waited for
-    150 s.
-    """
+    """Without patience narrow jobs always overtake it, and with patience for 150 s."""
     starts_s = {}
     for patience in (1.0, 0.0):
-        course, policy = Course(stream(10)), entry.service({"patience": patience})
-        for now_s in range(0, 800, 10):
-            course.take(proposed(policy, course.at(now_s * S)), now_s * S)
-        starts_s[patience] = course.started_ns.get("w", 10**18) / S
+        policy = entry.service({"patience": patience})
+        starts_s[patience] = Course(stream(10)).start_ns("w", policy, 800) / S
     # After the end of the two jobs before it, which is 100 s later at most.
     assert 10 + 150 <= starts_s[1.0] <= 10 + 150 + 110
     assert starts_s[0.0] > 800, "there is no need to hold anything"
@@ -459,9 +460,7 @@ def test_jobs_of_its_queue_need_not_name_it(entry: registry.RegisteredPolicy) ->
 
 MACHINE = Machine.of_watts(16)
 LIGHT: dict[str, Value] = {"evaluations": 4, "repair": "never", "jobs": 4}
-"""Settings that bound a search, for policies that have them: a pool run searches about a hundred
-times.
-"""
+"""Bounds of a search, for policies that have them: a pool run searches about a hundred times."""
 
 
 def simulated(

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define REGIONS 8000
 
@@ -44,7 +45,7 @@ int main(int argc, char **argv)
             abort();
         }
         while (strcmp(kind, "hangs") == 0 && team != launched)
-            ;
+            pause();
     }
     printf("sum %.6f\n", sum + (strcmp(kind, "drifts") == 0 ? 1e-9 * (double)threads : 0.0));
     if (strcmp(kind, "counts") == 0)
