@@ -41,18 +41,10 @@ for name in ("COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR", "TTY_COMPATIBLE", "T
 
 start.enable()
 
-FOLDERS = (
-    "system",
-    "slurm",
-    "trust",
-    "found",
-    "believes",
-    "property",
-    "simulation",
-    "contract",
-    "unit",
-)
-"""Folders of long tests first, so that no worker waits for a long file at the end."""
+WAITING = ("system", "slurm", "trust", "found", "believes")
+"""Folders of tests that mostly wait for processes, in the order of their files."""
+COMPUTING = ("property", "simulation", "contract", "unit")
+"""Folders of tests that mostly compute."""
 
 
 WHOLE_RUNS = (
@@ -87,18 +79,28 @@ def pytest_collection() -> Iterator[None]:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Put files with long tests first; files keep the order of their tests."""
+    """Mix files that wait with files that compute; files keep the order of their tests."""
     if QUICK:
         long = tuple(f"tests/{name}" for name in WHOLE_RUNS)
         left_out = [item for item in items if item.nodeid.startswith(long)]
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if not item.nodeid.startswith(long)]
+    places = _places([item.nodeid.partition("::")[0] for item in items])
+    items.sort(key=lambda item: places[item.nodeid.partition("::")[0]])
 
-    def place(item: pytest.Item) -> int:
-        folder = item.nodeid.split("/")[1]
-        return FOLDERS.index(folder) if folder in FOLDERS else len(FOLDERS)
 
-    items.sort(key=place)
+def _places(names: list[str]) -> dict[str, float]:
+    """Return the places of files from 0 to 1, so that both kinds of tests last to the end.
+
+    Some workers then always have a test that computes while others wait.
+    """
+    places = {}
+    for kind in (WAITING, COMPUTING):
+        order = {f"tests/{folder}/": number for number, folder in enumerate(kind)}
+        files = [name for name in dict.fromkeys(names) if name.startswith(tuple(order))]
+        files.sort(key=lambda name: next(n for start, n in order.items() if name.startswith(start)))
+        places |= {name: number / len(files) for number, name in enumerate(files)}
+    return dict.fromkeys(names, 1.0) | places
 
 
 _in_test = False
