@@ -28,6 +28,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from system.orders.sleeping import PROGRAM
 from system.site.live_site import BASE_W, EXAMPLES, PACKAGE_W, ROOT, LiveSite, site_plan, uw
 from waiting import wait_until
 
@@ -42,11 +43,6 @@ LEFT = (0.5, 0.3, 0.1)
 EPOCHS, SAMPLES = 600, 4096
 WINDOW_S, WINDOWS = 5.0, 4
 """The speed of the protected job is the median over so many windows."""
-_PROGRAM = """#!/bin/sh
-# usage: switch FOLDER off|on|status SECONDS NODE
-if [ "$2" = status ]; then exec cat "$1/$4.power"; fi
-echo "$2" > "$1/$4.part.$$" && mv "$1/$4.part.$$" "$1/$4.order"
-"""
 _SETTINGS = """
 [emergency]
 protect_queues = ["urgent"]
@@ -284,7 +280,7 @@ def main() -> int:
     logs = arguments.logs or folder / "logs"
     logs.mkdir(parents=True, exist_ok=True)
     program = folder / "switch"
-    program.write_text(_PROGRAM)
+    program.write_text(PROGRAM)
     program.chmod(0o755)
     settings = _SETTINGS.format(
         program=f"{program} {folder}",

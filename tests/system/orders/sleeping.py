@@ -31,7 +31,7 @@ ASLEEP_W, BOOT_W, BOOT_LIMIT_S = 3.0, 95.0, 12
 BUDGETS_W = (108.0, 130.0, 165.0)
 _BOOTS_S = (1.0, 2.0, 4.0, 4.0, 16.0, 0.0)
 """Times of boots: of usual ones, of one that is late, and of one that fails (0)."""
-_PROGRAM = """#!/bin/sh
+PROGRAM = """#!/bin/sh
 # usage: switch FOLDER off|on|status SECONDS NODE
 if [ "$2" = status ]; then exec cat "$1/$4.power"; fi
 echo "$2" > "$1/$4.part.$$" && mv "$1/$4.part.$$" "$1/$4.order"
@@ -76,7 +76,7 @@ class SleepingSite(OrdersSite):
     def _planned(self, more: str) -> SitePlan:
         before = plan(more)
         program = self._folder / "switch"
-        program.write_text(_PROGRAM, encoding="utf-8")
+        program.write_text(PROGRAM, encoding="utf-8")
         program.chmod(0o755)
         power = _POWER.format(
             program=f"{program} {self._folder}",
