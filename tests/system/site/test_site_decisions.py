@@ -34,14 +34,14 @@ NODES = 4
 MACHINE = Machine.of_watts(NODES, base_w=BASE_W, dram_w=DRAM_W, cap_w_min=FLOOR_W, cap_w_max=45.0)
 # Three nodes at their maximum cap, or all four at a lower cap.
 BUDGET_W = NODES * (BASE_W + DRAM_W + FLOOR_W) + 3 * (PACKAGE_W - FLOOR_W) + 4.0
-PARM = ParmRules(settings=ParmSettings(patience=0.0, alpha=0.0, gap=0.0))
+RULES = ParmRules(settings=ParmSettings(patience=0.0, alpha=0.0, gap=0.0))
 PROFILE = replace(APPLICATIONS["LeanMD"], app="step", t1_s=400.0, unit=SizeUnit.NODES)
 PARM = "alpha = 0.0\ngap = 0.0\n"
 POOLS: dict[str, Callable[[], EasyScheduler | InRounds]] = {
     "conservative": ConservativeScheduler,
     "fifo-easy": lambda: EasyScheduler(kills_at_limit=False),
     "easy-uniform": lambda: UniformScheduler(MACHINE, kills_at_limit=False),
-    "parm-wse": lambda: InRounds(PARM, PROFILE),
+    "parm-wse": lambda: InRounds(RULES, PROFILE),
 }
 
 
