@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -17,7 +18,6 @@ from wattfold.v1 import node_agent_pb2 as pb
 ROOT = Path(__file__).resolve().parents[2]
 PLUGIN = ROOT / "build" / "shims" / "spank_wattfold.so"
 SHIM = ROOT / "build" / "shims" / "libwattfold_omp.so"
-ADOPTS = ("--adopt-slurm", "--emulate", "--omp-shim", str(SHIM))
 LIMIT_MS = 60_000
 """A busy machine may delay an agent; only tests of the limit itself use the default."""
 
@@ -29,6 +29,11 @@ def compiled(folder: Path) -> Path:
     return program
 
 
+def readable(file: Path, folder: Path) -> Path:
+    """Copy a built file, as a checkout in a home directory may be closed to other accounts."""
+    return Path(shutil.copy2(file, folder))
+
+
 class Node:
     """The agent of a node of Slurm. It does not run until :meth:`start`."""
 
@@ -36,11 +41,12 @@ class Node:
         self.cluster = cluster
         self.agent = agent
         self.program = program
+        self.plugin = readable(PLUGIN, program.parent)
 
     def use_plugin(self, limit_ms: int = LIMIT_MS, arguments: str = "") -> None:
         """Install the plugin."""
         socket = f"{self.agent.root}/run/adopt.sock"
-        line = f"optional {PLUGIN} agent={socket} limit_ms={limit_ms} {arguments}\n"
+        line = f"optional {self.plugin} agent={socket} limit_ms={limit_ms} {arguments}\n"
         self.cluster.plugstack(line)
 
     def work(self, name: str) -> Path:
@@ -90,7 +96,8 @@ def node_of(cluster: SlurmCluster, *flags: str, cpus: str = "0-1") -> Iterator[N
         root = Path(folder)
         root.chmod(0o755)
         program = compiled(root)
-        agent = AgentProcess(root, *ADOPTS, "--cpus", cpus, *flags)
+        shim = ("--omp-shim", str(readable(SHIM, root)))
+        agent = AgentProcess(root, "--adopt-slurm", "--emulate", *shim, "--cpus", cpus, *flags)
         agent.start()
         node = Node(cluster, agent, program)
         node.use_plugin()
