@@ -1,4 +1,4 @@
-"""Notices about jobs, and the mail that tells them."""
+"""Notices about jobs, and the text of a mail with them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ FAILURES = FINAL_STATES - {JobState.COMPLETED, JobState.CANCELLED}
 
 @dataclass(frozen=True, slots=True)
 class JobStage:
-    """How far a job has come, as far as mail tells it."""
+    """Progress of a job, as far as mails report it."""
 
     attempt: int
     begun: bool

@@ -1,4 +1,4 @@
-"""Options of `submit` that say when and in which queue a job starts, and who hears of it."""
+"""Options of `submit` for the start, the queue and the mail of a job."""
 
 from __future__ import annotations
 
