@@ -107,7 +107,7 @@ class _Second:
         self._begun_ns = 0
         self._pipe = -1
         self._asked_ns: int | None = None
-        """Time of the first message about a lease that it has not confirmed; None = all confirmed."""
+        """Time of the first lease that it has not confirmed yet; None = it has confirmed all."""
         self._deadline_ns = 0
         self.fd: int | None = None
         """Becomes readable when the second confirms or ends; None = no second."""
