@@ -198,7 +198,7 @@ def test_jobs_with_profiles_share_within_a_budget_that_falls(
         kills_at_limit=False,
         profiles=jobs.profiles,
     )
-    least_uw, most_uw = MACHINE.floors_uw + 1, MACHINE.full_uw
+    least_uw, most_uw = MACHINE.idle_total_uw + 1, MACHINE.full_uw
     steps = [(0, most_uw), (50 * S, least_uw), (400 * S, most_uw)] if falls else [(0, most_uw)]
     budget = BudgetSchedule(steps=tuple(BudgetStep(at_ns=at, budget_uw=uw) for at, uw in steps))
     record = simulate(jobs, MACHINE, made, budget, model=RunTimeModel.PASS)
@@ -227,7 +227,7 @@ def test_short_of_power_jobs_share_with_any_alone() -> None:
     below = BudgetSchedule(
         steps=(
             BudgetStep(at_ns=0, budget_uw=MACHINE.full_uw),
-            BudgetStep(at_ns=5 * S, budget_uw=MACHINE.floors_uw + 1),
+            BudgetStep(at_ns=5 * S, budget_uw=MACHINE.idle_total_uw + 1),
             BudgetStep(at_ns=200 * S, budget_uw=MACHINE.full_uw),
         )
     )

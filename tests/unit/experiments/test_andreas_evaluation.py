@@ -234,7 +234,7 @@ def test_every_price_is_one_that_policies_take(price: str) -> None:
 def test_a_share_of_the_budget_is_of_what_is_above_the_floors() -> None:
     machine = machine_of(FIRST, 10, SETTINGS)
     half = budget_of(case(OURS, family=CAPS, budget_share=0.5), machine).least_uw
-    assert half - machine.floors_uw == (machine.full_uw - machine.floors_uw) // 2
+    assert half - machine.idle_total_uw == (machine.full_uw - machine.idle_total_uw) // 2
     assert budget_of(case(OURS), machine).least_uw == machine.full_uw
 
 

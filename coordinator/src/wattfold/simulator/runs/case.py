@@ -260,7 +260,7 @@ class SimulationCase:
         """Number of nodes that the lowest budget feeds at the maximum cap."""
         machine = self.machine
         if isinstance(machine, NodeMachine):
-            return machine.nodes_fed(self.budget.least_uw - machine.floors_uw)
+            return machine.nodes_fed(self.budget.least_uw - machine.idle_total_uw)
         # The service charges every node at its floor, whatever its power.
         idle_uw = machine.busy_uw(machine.cap_uw_min) if self.messages else machine.idle_uw
         spare_uw = self.budget.least_uw - machine.nodes * idle_uw

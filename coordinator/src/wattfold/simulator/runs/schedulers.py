@@ -201,12 +201,6 @@ def _named(case: SimulationCase, table: JobTable, nodes: SiteState | None = None
     """Return the service's policy on named nodes, which may sleep."""
     machine, choice = machine_of(case), case.policy
     assert isinstance(machine, NodeMachine), "policies that count have schedulers of their own"
-    if case.budget.least_uw <= machine.floors_uw:
-        raise ValueError(
-            f"the budget of {case.budget.least_uw / 1e6:g} W is not above the "
-            f"{machine.floors_uw / 1e6:g} W that {machine.nodes} nodes are charged at their "
-            f"floors, as {choice.name} sees them"
-        )
     # Counted pools do not need the modules for named nodes.
     from wattfold.simulator.engine.schedulers.named_scheduler import NamedPolicyScheduler
 

@@ -69,6 +69,11 @@ class NodeKind:
     """Minimum floor and maximum limit of its GPUs; 0 = no GPU can be capped."""
     gpu_most_uw: int = 0
     gpu_model: str = ""
+    lowest_uw: int = field(init=False, compare=False, repr=False)
+    """Lowest level of a node with a job."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "lowest_uw", max(self.floor_uw, self.least_uw))
 
     def __hash__(self) -> int:
         # Policies use it as a key many times per round. Curves seldom differ, so they are left out.

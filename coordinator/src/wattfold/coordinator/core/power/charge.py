@@ -38,7 +38,7 @@ CAP_STEP_UW = 125_000
 
 def held_uw(kind: NodeKind, level_uw: int) -> int:
     """Return the level limited to the range of the node kind."""
-    return max(min(level_uw, kind.most_uw), kind.floor_uw)
+    return max(min(level_uw, kind.most_uw), kind.lowest_uw)
 
 
 def share_uw(kind: NodeKind, cores: int, level_uw: int, beyond_uw: int = 0) -> int:

@@ -239,7 +239,7 @@ class Builder:
         count = self._settings.caps
         if candidate.view.spec.cap_uw or not self._limited or count < 2:
             return [candidate.cap_uw]
-        least_uw = max(max(kind.least_uw, kind.floor_uw) for kind in self.ground.kinds)
+        least_uw = max(kind.lowest_uw for kind in self.ground.kinds)
         span_uw = max(candidate.cap_uw - least_uw, 0)
         return list(
             dict.fromkeys(candidate.cap_uw - span_uw * step // count for step in range(count))

@@ -85,7 +85,7 @@ class HeldCounts:
             return list(changes), []
         place = _FreeResourcesOverTime(jobs, site, now_ns, running)
         ask = jobs.ask(head)
-        cap_uw = ask.cap_uw or max(site.kind.floor_uw, site.kind.least_uw)
+        cap_uw = ask.cap_uw or site.kind.lowest_uw
         wanted = _Hold(ask.least, place.uw(ask.least, cap_uw))
         if wanted.nodes > site.count or wanted.power_uw > site.most_uw:
             return list(changes), []

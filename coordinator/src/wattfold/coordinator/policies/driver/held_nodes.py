@@ -206,7 +206,7 @@ def levels_uw(site: Site, *, change_later: bool) -> list[int]:
     high = max(node.spec.kind.most_uw for node in site.nodes)
     if not change_later:
         return [high]
-    low = min(max(node.spec.kind.floor_uw, node.spec.kind.least_uw) for node in site.nodes)
+    low = min(node.spec.kind.lowest_uw for node in site.nodes)
     return [low + (high - low) * step // (LEVELS - 1) for step in range(LEVELS)]
 
 

@@ -68,7 +68,7 @@ def level_uw(snapshot: Snapshot, view: JobView, policy: Policy) -> int:
     if view.spec.cap_uw:
         return view.spec.cap_uw
     if policy.chooses_caps:
-        return min(max(kind.floor_uw, kind.least_uw) for kind in kinds)
+        return min(kind.lowest_uw for kind in kinds)
     return max(kind.most_uw for kind in kinds)
 
 

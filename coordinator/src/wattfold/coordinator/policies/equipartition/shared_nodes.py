@@ -255,7 +255,7 @@ class SharedNodes:
         return max(min(nodes, fed - shared if each_uw > 0 else nodes), 0)
 
     def _counted_uw(self, kind: NodeKind) -> int:
-        return kind.most_uw if self._fewer else max(kind.floor_uw, kind.least_uw)
+        return kind.most_uw if self._fewer else kind.lowest_uw
 
     @property
     def left_whole(self) -> int:

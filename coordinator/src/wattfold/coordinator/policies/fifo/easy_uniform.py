@@ -193,6 +193,6 @@ class _Capped:
         kinds = [self._kinds[s.node_id] for s in assignment.shares if s.node_id in self._kinds]
         if not kinds:
             return assignment
-        most_uw, floor_uw = max(k.most_uw for k in kinds), min(k.floor_uw for k in kinds)
-        cap_uw = max(min(self._level_uw, most_uw), floor_uw)
+        most_uw, lowest_uw = max(k.most_uw for k in kinds), min(k.lowest_uw for k in kinds)
+        cap_uw = max(min(self._level_uw, most_uw), lowest_uw)
         return assignment if cap_uw == assignment.cap_uw else replace(assignment, cap_uw=cap_uw)

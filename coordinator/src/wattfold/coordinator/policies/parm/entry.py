@@ -188,5 +188,5 @@ def _levels(
         return (held_uw(kind, ask.cap_uw),)
     if rules.caps_uw is not None:
         return rules.caps_uw
-    low_uw = max(kind.floor_uw, kind.least_uw)
+    low_uw = kind.lowest_uw
     return spaced_caps(profile, rules.settings.levels, w_from_uw(low_uw), w_from_uw(kind.most_uw))

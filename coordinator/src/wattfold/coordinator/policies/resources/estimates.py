@@ -85,7 +85,7 @@ def longest_ns(view: JobView, kinds: Iterable[NodeKind]) -> int:
     Predictions are ignored.
     """
     view, known = _as_asked(view), list(kinds)
-    level_uw = min((kind.floor_uw for kind in known), default=0)
+    level_uw = min((kind.lowest_uw for kind in known), default=0)
     seconds = run_time_s(view, known, view.spec.min_size, level_uw) if known else 0.0
     return max(within_limit(view.spec, seconds), _stated(view).time_ns)
 

@@ -113,8 +113,8 @@ class Room:
         kinds = self.kinds_under(shares)
         if not kinds:
             return cap_uw
-        most_uw, floor_uw = max(k.most_uw for k in kinds), min(k.floor_uw for k in kinds)
-        return max(min(cap_uw, most_uw), floor_uw)
+        most_uw, lowest_uw = max(k.most_uw for k in kinds), min(k.lowest_uw for k in kinds)
+        return max(min(cap_uw, most_uw), lowest_uw)
 
     def _kinds(self, shares: Iterable[Share]) -> Iterator[NodeKind]:
         return (self.specs[s.node_id].kind for s in shares if s.node_id in self.specs)

@@ -12,11 +12,11 @@ def greatest_level_uw(parts: Iterable[tuple[NodeKind, int, int]], power_uw: int)
     """Return the highest level at which the given cores of the nodes fit into the power.
 
     ``parts`` holds node kind, cores per node and number of nodes. The level is a multiple of
-    `CAP_STEP_UW` or an end of the range: the lowest floor if nothing fits, or the highest cap if
+    `CAP_STEP_UW` or an end of the range: the lowest level if nothing fits, or the highest cap if
     all nodes fit at it.
     """
     known = list(parts)
-    low, high = min(kind.floor_uw for kind, _, _ in known), max(k.most_uw for k, _, _ in known)
+    low, high = min(kind.lowest_uw for kind, _, _ in known), max(k.most_uw for k, _, _ in known)
 
     def fits(level_uw: int) -> bool:
         return sum(n * share_uw(kind, c, level_uw) for kind, c, n in known) <= power_uw

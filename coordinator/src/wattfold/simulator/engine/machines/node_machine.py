@@ -266,18 +266,11 @@ class NodeMachine:
         kind = self.classes[0].kind if len(self.classes) == 1 else None
         return Site(count=self.nodes, spendable_uw=spendable_uw, kind=kind, most_uw=UNLIMITED_UW)
 
-    @property
-    def floors_uw(self) -> int:
-        """Charge of all nodes at their minimum caps: the charge of the service without any job."""
-        return sum(one.count * (one.busy_uw(one.cap_uw_min) + one.gpus_uw) for one in self.classes)
-
     def nodes_fed(self, spare_uw: int) -> int:
-        """Return how many nodes ``spare_uw`` raises from floor to maximum cap, cheapest first."""
+        """Return how many nodes ``spare_uw`` raises from idle to maximum cap, cheapest first."""
         fed = 0
-        for one in sorted(
-            self.classes, key=lambda node_class: node_class.cap_uw_max - node_class.cap_uw_min
-        ):
-            each_uw = one.cap_uw_max - one.cap_uw_min
+        each = [(one.above_idle_uw(one.cap_uw_max), one) for one in self.classes]
+        for each_uw, one in sorted(each, key=lambda node_class: node_class[0]):
             more = min(one.count, max(spare_uw, 0) // each_uw) if each_uw else one.count
             fed, spare_uw = fed + more, spare_uw - more * each_uw
         return fed

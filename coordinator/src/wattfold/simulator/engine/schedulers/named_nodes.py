@@ -28,7 +28,9 @@ def node_view(name: str, powers: NodePowers, has: NodeClass | None = None) -> No
         kind=ZoneKind.PACKAGE,
         cap_uw_min=powers.cap_uw_min,
         cap_uw_max=powers.cap_uw_max,
-        floor_uw=powers.cap_uw_min,
+        # The part of a level that an idle node is charged as well. It is below the minimum cap if
+        # an idle node draws less than one at its minimum cap.
+        floor_uw=powers.idle_uw - powers.base_uw - powers.dram_uw,
         window_ns=NS_PER_S,
     )
     gpus = tuple(f"gpu{number}" for number in range(has.gpus if has else 0))

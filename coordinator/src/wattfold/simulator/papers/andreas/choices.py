@@ -104,7 +104,5 @@ def budget_of(case: TrainingCase, machine: NodeMachine) -> BudgetSchedule:
     """Return a budget that never binds, except in the runs on power budgets."""
     if case.family != CAPS:
         return BudgetSchedule.constant(machine.full_uw)
-    floors_uw = machine.floors_uw
-    return BudgetSchedule.constant(
-        floors_uw + round((machine.full_uw - floors_uw) * case.budget_share)
-    )
+    idle_uw = machine.idle_total_uw
+    return BudgetSchedule.constant(idle_uw + round((machine.full_uw - idle_uw) * case.budget_share))
