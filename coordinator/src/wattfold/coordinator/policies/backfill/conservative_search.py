@@ -11,13 +11,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 
+from wattfold.contract.ids import NodeId
 from wattfold.coordinator.core.model.jobs.assignment import Share
 from wattfold.coordinator.core.model.jobs.promise import Promise
+from wattfold.coordinator.core.model.jobs.spec import JobSpec
 from wattfold.coordinator.core.model.plan import NodeView
 from wattfold.coordinator.core.model.reservation import ENDLESS_NS
 from wattfold.coordinator.models.pass_model import SizeUnit
@@ -160,7 +162,6 @@ class ConservativeSearch(EasySearch):
         ]
         able = np.array([could_hold(node, spec) for node in nodes]) if spec.requests else None
         names, own = self._room.specs, self._windows.own(spec)
-        listed = list(names)
         return Need(
             count=count,
             cores=cores,
@@ -177,9 +178,7 @@ class ConservativeSearch(EasySearch):
             until_ns=own.end_ns if own is not None else ENDLESS_NS,
             units=units,
             spread=spec.spread,
-            takes_uw=lambda column, units: room.part_uw(
-                listed[column], spec, units * spec.unit_cores, candidate.cap_uw
-            ),
+            takes_uw=partial(_units_uw, room, tuple(names), spec, candidate.cap_uw),
         )
 
     def _begin(self, candidate: Candidate, hold: NodesHold) -> None:
@@ -289,6 +288,13 @@ class ConservativeSearch(EasySearch):
             if hold is None or hold.promised_ns > latest_ns:
                 return True
         return False
+
+
+def _units_uw(
+    room: Room, names: Sequence[NodeId], spec: JobSpec, cap_uw: int, column: int, units: int
+) -> int:
+    """Return the power of units of a job on a node; a function, since simulations are stored."""
+    return room.part_uw(names[column], spec, units * spec.unit_cores, cap_uw)
 
 
 def without_leaving(node: NodeView) -> NodeView:
