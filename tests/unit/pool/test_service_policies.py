@@ -70,5 +70,5 @@ def test_caps_of_jobs_that_run_may_change() -> None:
 
 def test_a_job_that_never_fits_ends_the_run_and_not_in_silence() -> None:
     budget = BudgetSchedule.constant(MACHINE.idle_total_uw + 60 * W)
-    with pytest.raises(SimulationError, match="1 jobs wait, but no event remains"):
+    with pytest.raises(SimulationError, match="no event remains; the first is job 1 of size 8"):
         by_name(table((0, 8, 100)), FifoEasy(), budget)

@@ -32,7 +32,7 @@ from wattfold.coordinator.policies.port import NOTHING, Decision, Scheduler
 from wattfold.simulator.engine.budget import BudgetSchedule
 from wattfold.simulator.engine.budget_steps import steps_of
 from wattfold.simulator.engine.counted import CountedHoldings, check_counted
-from wattfold.simulator.engine.errors import SimulationError
+from wattfold.simulator.engine.errors import SimulationError, jobs_left
 from wattfold.simulator.engine.job_limits import JobLimits
 from wattfold.simulator.engine.machines.holdings import Holdings, Nodes
 from wattfold.simulator.engine.machines.machine import Machine
@@ -208,8 +208,8 @@ class PoolSimulation:
         if on_turn is not None:
             on_turn(self._progress())
         if not self.finished:
-            waits = len(self.table) - self.ended
-            raise SimulationError(f"{waits} jobs wait, but no event remains")
+            ended = (self.facts_of(job)["end_ns"] >= 0 for job in range(len(self.table)))
+            raise jobs_left(self.table, [*ended])
         return True
 
     def _progress(self) -> Turn:
