@@ -177,8 +177,8 @@ def test_a_default_mode_and_how_a_user_declines(node: Node) -> None:
     node.use_plugin(arguments="default=mask")
     try:
         job = "echo $WATTFOLD_RESIZE_MODE."
-        assert node.cluster.call("srun", "-n1", "sh", "-c", job).strip() == "mask."
-        off = node.cluster.call("srun", "-n1", "--wattfold=off", "sh", "-c", job)
+        assert node.cluster.call("srun", "-Q", "-n1", "sh", "-c", job).strip() == "mask."
+        off = node.cluster.call("srun", "-Q", "-n1", "--wattfold=off", "sh", "-c", job)
         assert off.strip() == "."
     finally:
         node.use_plugin()
@@ -187,7 +187,7 @@ def test_a_default_mode_and_how_a_user_declines(node: Node) -> None:
 def test_wrong_arguments_fail_no_job(node: Node) -> None:
     node.use_plugin(arguments="speed=11")
     try:
-        out = node.cluster.call("srun", "-n1", "--wattfold=team", "sh", "-c", "echo fine")
+        out = node.cluster.call("srun", "-Q", "-n1", "--wattfold=team", "sh", "-c", "echo fine")
         assert "fine" in out
         assert not live(node)
     finally:
@@ -196,7 +196,7 @@ def test_wrong_arguments_fail_no_job(node: Node) -> None:
 
 def test_slurm_counts_the_cpu_time_itself() -> None:
     with slurm_cluster(gather="jobacct_gather/cgroup") as cluster, node_of(cluster) as node:
-        step = cluster.begin("srun", "-n1", "--wattfold=team", *node.team("g"))
+        step = cluster.begin("srun", "-Q", "-n1", "--wattfold=team", *node.team("g"))
         node.has_team("g", 1)
         ((job, process),) = live(node).items()
         cgroup = Path(f"/proc/{process.pid}/cgroup").read_text()
