@@ -41,7 +41,7 @@ def announce(stage: Stage, budget_w: int, in_s: float = 1000) -> int:
 
 
 def waits_for(stage: Stage, node: NodeId) -> str:
-    return node_message(stage.core.state, stage.core.state.nodes[node], None).waits_for
+    return node_message(stage.core.state, stage.core.state.nodes[node], None, ()).waits_for
 
 
 def run_until(stage: Stage, at_ns: int) -> list[object]:

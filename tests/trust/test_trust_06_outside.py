@@ -36,7 +36,10 @@ def test_what_a_refused_node_draws_is_in_the_power() -> None:
     found = power(small())
     assert (found.committed_uw, found.outside_uw, found.over_uw) == (20 * W, 20 * W, 5 * W)
     assert list(found.outside_node_ids) == ["n1"]
-    assert node_message(small().core.state, small().core.state.nodes[N1], None).outside_uw == 20 * W
+    assert (
+        node_message(small().core.state, small().core.state.nodes[N1], None, ()).outside_uw
+        == 20 * W
+    )
 
 
 def test_limits_a_refused_node_really_holds_count_not_its_floor() -> None:

@@ -143,7 +143,7 @@ def test_nodes_where_a_job_is_resident_are_told_apart() -> None:
     assert statements(message) == [
         "It has residual processes but no cores on n1; it may get cores there again while it runs."
     ]
-    node = node_message(stage.core.state, stage.core.state.nodes[NodeId("n1")], None)
+    node = node_message(stage.core.state, stage.core.state.nodes[NodeId("n1")], None, ())
     assert (list(node.job_ids), list(node.resident_job_ids)) == ([], ["a"])
     assert node.free_cpus == "0-3"
     launch = act.Launch(

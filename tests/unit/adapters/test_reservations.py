@@ -247,10 +247,10 @@ def test_nodes_tell_what_they_are_kept_for_and_who_overstays() -> None:
     state = stage.core.state
     stage.now_ns = one.start_ns
     stage.send(ev.TimePassed())
-    told = node_message(state, state.nodes[NodeId("n0")], None)
+    told = node_message(state, state.nodes[NodeId("n0")], None, ())
     assert list(told.reservations) == [f"maintenance (r) {one.when}: new kernel"]
     assert list(told.overstaying_job_ids) == ["a"]
-    other = node_message(state, state.nodes[NodeId("n1")], None)
+    other = node_message(state, state.nodes[NodeId("n1")], None, ())
     assert (list(other.reservations), list(other.overstaying_job_ids)) == ([], [])
     message = reservation_message(state, one, asking.clock)
     assert message.begun

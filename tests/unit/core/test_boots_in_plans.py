@@ -71,9 +71,10 @@ def test_a_job_starts_on_a_node_that_falls_asleep() -> None:
     assert target is not None
     assert [share.node_id for share in target.shares] == ["n0"]
     assert not stage.job("a").ranks
-    assert decided_sleep.up_from_ns(
-        stage.core.state, stage.core.state.nodes[NodeId("n0")], stage.now_ns
-    ) == (stage.now_ns + SLEEP.suspend_ns + SLEEP.boot_ns)
+    state = stage.core.state
+    expected_ns = decided_sleep.expected_boot_ns(state)
+    up_ns = decided_sleep.up_from_ns(state, state.nodes[NodeId("n0")], stage.now_ns, expected_ns)
+    assert up_ns == stage.now_ns + SLEEP.suspend_ns + SLEEP.boot_ns
     stage.fall_asleep()
     assert stage.power("n0") is BOOTING
     stage.boot("n0")

@@ -143,10 +143,10 @@ def test_people_are_told_which_zone_and_what_it_costs() -> None:
     stage = two_busy()
     measured(stage, "n0", 64)
     node = stage.core.state.nodes[N0]
-    message = node_message(stage.core.state, node, None)
+    message = node_message(stage.core.state, node, None, ())
     assert message.message == "package-0 exceeds its cap and is charged with 64.0 W"
     measured(stage, "n0", None)
-    assert node_message(stage.core.state, node, None).message == ""
+    assert node_message(stage.core.state, node, None, ()).message == ""
 
 
 def test_it_survives_a_checkpoint() -> None:

@@ -264,9 +264,8 @@ def test_an_emergency_comes_first_and_the_next_plans_wake_what_they_need() -> No
     stage.send(EmergencyBegun(limit_uw=20 * W, order=order))
     stage.fall_asleep()
     stage.awake()
-    assert "emergency" in decided_sleep.reason(
-        stage.core.state, stage.core.state.nodes[NodeId("n0")]
-    )
+    state = stage.core.state
+    assert "emergency" in decided_sleep.reason(state, state.nodes[NodeId("n0")], ())
     stage.send(EmergencyEnded())
     assert stage.powers == [ASLEEP] * 3
     stage.decide()

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
+from wattfold.contract.ids import JobId
 from wattfold.contract.units import span_text
 from wattfold.coordinator.core.model.job import Job, JobState
 from wattfold.coordinator.core.model.node import Duty, Node, NodeSpec
@@ -29,17 +30,20 @@ POWERS: dict[PowerState, pb.NodePowerState] = {
 }
 
 
-def add_power_state(message: pb.Node, state: State, node: Node) -> None:
+def add_power_state(message: pb.Node, state: State, node: Node, waiting: Collection[JobId]) -> None:
     """Add whether a node sleeps or boots, and what it waits for."""
     message.power_state = POWERS[node.power]
     message.boots, message.failed_boots = node.boots, node.failed_boots
     message.boot_took_ns = node.boot_took_ns
     message.power_waits_for = sleep.obstacle(state, node)
-    message.power_reason = decided_sleep.reason(state, node)
-    message.awaited_by_job_ids.extend(decided_sleep.awaited_by(state, node))
+    awaited = decided_sleep.awaited_by(state, node, waiting)
+    message.power_reason = decided_sleep.reason(state, node, awaited)
+    message.awaited_by_job_ids.extend(awaited)
     if node.power is PowerState.BOOTING:
         message.boot_due_s = state.origin_s + sleep.boot_ends_ns(state, node) / 1e9
-        up_ns = decided_sleep.up_from_ns(state, node, node.power_since_ns)
+        up_ns = decided_sleep.up_from_ns(
+            state, node, node.power_since_ns, decided_sleep.expected_boot_ns(state)
+        )
         message.up_expected_s = state.origin_s + up_ns / 1e9
 
 

@@ -51,6 +51,7 @@ from wattfold.coordinator.core.model.job import PLACED_STATES, Job, JobState
 from wattfold.coordinator.core.model.jobs.spec import JobSpec
 from wattfold.coordinator.core.rules.job_arrays.array_counts import awaited
 from wattfold.coordinator.core.rules.job_arrays.arrays import task
+from wattfold.coordinator.core.rules.nodes import decided_sleep
 from wattfold.coordinator.core.rules.snapshot import job_views, without_jobs
 from wattfold.coordinator.core.state.state import State
 from wattfold.v1 import coordinator_pb2 as pb
@@ -371,11 +372,13 @@ class Pictures:
 
     def _node_pieces(self) -> list[bytes]:
         state, found = self._state, []
+        waiting = decided_sleep.waiting_for_boots(state)
         for node_id, node in state.nodes.items():
             piece = self._nodes.get(node_id)
             if piece is None or 0 < piece.until_ns <= self._now_ns:
                 self.made += 1
-                message = site_messages.node_message(state, node, self._seen.nodes.get(node_id))
+                sample = self._seen.nodes.get(node_id)
+                message = site_messages.node_message(state, node, sample, waiting)
                 message.lease_ends_at_s = site_messages.lease_end_s(node, self._setting.clock)
                 # Other jobs and nodes decide when a leaving node may leave.
                 until_ns = self._now_ns + FRESH_NS if message.waits_for else 0

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from wattfold.contract.cpuset import CpuSet
+from wattfold.contract.ids import JobId
 from wattfold.contract.units import w_from_uw
 from wattfold.coordinator.adapters.clock import Clock
 from wattfold.coordinator.adapters.copies.job_messages import residuals
@@ -45,8 +48,10 @@ def lease_end_s(node: Node, clock: Clock) -> float:
     return clock.wall_s(node.lease_until_ns) if node.state is NodeState.SILENT else 0.0
 
 
-def node_message(state: State, node: Node, sample: NodeSample | None) -> pb.Node:
-    """Return a node with its zones and its jobs."""
+def node_message(
+    state: State, node: Node, sample: NodeSample | None, waiting: Collection[JobId]
+) -> pb.Node:
+    """Return a node with its zones and its jobs. ``waiting``: the jobs that wait for boots."""
     account = state.ledger.accounts.get(node.node_id)
     message = pb.Node(
         node_id=node.node_id,
@@ -61,7 +66,7 @@ def node_message(state: State, node: Node, sample: NodeSample | None) -> pb.Node
         manager_state=state.manager.nodes.get(node.node_id, ""),
     )
     add_duty(message, state, node)
-    add_power_state(message, state, node)
+    add_power_state(message, state, node, waiting)
     add_reservations(message, state, node)
     for job_id, found in sample.jobs.items() if sample else ():
         message.residual.extend(r for r in residuals(node.node_id, job_id, found) if r.load > 0)

@@ -13,7 +13,7 @@ from wattfold.coordinator.adapters.service import Service
 from wattfold.coordinator.core.model import events as ev
 from wattfold.coordinator.core.model.events import NodeOrder
 from wattfold.coordinator.core.model.node import GIVEN_BACK, Node
-from wattfold.coordinator.core.rules.nodes import leave, node_orders
+from wattfold.coordinator.core.rules.nodes import decided_sleep, leave, node_orders
 from wattfold.coordinator.core.state.state import State
 from wattfold.v1 import coordinator_pb2 as pb
 from wattfold.v1 import coordinator_pb2_grpc
@@ -151,7 +151,9 @@ class NodeRequests(coordinator_pb2_grpc.CoordinatorServicer):
         return node
 
     def _node_message(self, node: Node) -> pb.Node:
-        return site_messages.node_message(self._state, node, self._seen.nodes.get(node.node_id))
+        waiting = decided_sleep.waiting_for_boots(self._state)
+        sample = self._seen.nodes.get(node.node_id)
+        return site_messages.node_message(self._state, node, sample, waiting)
 
 
 async def _refuse(context: Any, text: str) -> NoReturn:

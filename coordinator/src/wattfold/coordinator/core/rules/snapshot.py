@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from wattfold.contract.cpuset import CpuSet
 from wattfold.coordinator.core.model.job import KEEPS_STATES, Job, JobState
-from wattfold.coordinator.core.model.jobs.assignment import Share
+from wattfold.coordinator.core.model.jobs.assignment import NO_CORES, Share
 from wattfold.coordinator.core.model.jobs.resize_cost import expected_ns, learnt_ns
 from wattfold.coordinator.core.model.jobs.spec import ResizeMode
 from wattfold.coordinator.core.model.jobs.speeds import NOT_MEASURED, measured_serial_ppm
@@ -26,8 +26,6 @@ from wattfold.coordinator.core.rules.power.unaccounted_power import counted_uw
 from wattfold.coordinator.core.state.blocked import blocked_amounts
 from wattfold.coordinator.core.state.state import State
 from wattfold.coordinator.models.pass_model import SizeUnit
-
-_NO_CORES = CpuSet()
 
 
 def snapshot(state: State, now_ns: int) -> Snapshot:
@@ -91,7 +89,9 @@ def _nodes(state: State, now_ns: int) -> tuple[list[NodeView], int, int]:
     views: list[NodeView] = []
     late: list[tuple[int, NodeView]] = []
     reserved_uw = boots_uw = outside_uw = 0
-    kept = decided_sleep.kept_awake(state, now_ns)
+    waiting = decided_sleep.waiting_for_boots(state)
+    kept = decided_sleep.kept_awake(state, now_ns, waiting)
+    boot_ns = decided_sleep.expected_boot_ns(state)
     for node in state.nodes.values():
         coming = decided_sleep.comes(state, node)
         if node.spec is not None and (coming or _planned(state, node)):
@@ -99,13 +99,12 @@ def _nodes(state: State, now_ns: int) -> tuple[list[NodeView], int, int]:
             leaving = _leaving(node, there) if there else ()
             blocked = _blocked(node, there, opens=coming)
             view = _node_view(state, node, node.spec, blocked, leaving)
-            seen = decided_sleep.shown(state, node, node.spec, () if coming else kept)
+            seen = decided_sleep.shown(state, node, node.spec, () if coming else kept, waiting)
             if seen is not node.spec:
                 view = replace(view, spec=seen, fixed_uw=state.settings.sleep.asleep_uw)
             if coming:
-                boots_uw += decided_sleep.coming_reserve_uw(state, node, view)
-            if coming:
-                late.append((decided_sleep.up_from_ns(state, node, now_ns), view))
+                boots_uw += decided_sleep.coming_reserve_uw(state, node, view, waiting)
+                late.append((decided_sleep.up_from_ns(state, node, now_ns, boot_ns), view))
             else:
                 views.append(view)
         elif node.node_id in state.ledger.accounts:
@@ -187,7 +186,7 @@ def _blocked(node: Node, there: Sequence[Job], *, opens: bool = False) -> CpuSet
     will accept jobs after its boot.
     """
     if not there and not node.foreign and node.takes_jobs:
-        return _NO_CORES  # The case of most nodes, in every round.
+        return NO_CORES  # The case of most nodes, in every round.
     cpus, running = CpuSet(), CpuSet()
     for held in node.foreign.values():
         cpus |= held

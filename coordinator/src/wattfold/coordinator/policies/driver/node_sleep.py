@@ -146,10 +146,11 @@ def _nodes(plan: Plan, state: State, now_ns: int) -> _Nodes:
     others = [node for node in state.nodes.values() if node.node_id not in used]
     coming = [node for node in others if decided_sleep.comes(state, node)]
     asleep = tuple(node for node in coming if node.power is PowerState.ASLEEP)
+    waiting = decided_sleep.waiting_for_boots(state)
     falling = sum(node.power in decided_sleep.FALLING for node in coming)
     return _Nodes(
-        idle=tuple(node for node in others if decided_sleep.without_job(state, node)),
-        kept=decided_sleep.kept_awake(state, now_ns, needed=()),
+        idle=tuple(node for node in others if decided_sleep.without_job(state, node, waiting)),
+        kept=decided_sleep.kept_awake(state, now_ns, waiting, needed=()),
         asleep=asleep,
         coming=len(coming) - len(asleep) - falling,
     )

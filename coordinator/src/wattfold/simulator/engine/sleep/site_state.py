@@ -227,10 +227,11 @@ class SiteState:
     def _by_timer(self, plan: Plan, now_ns: int) -> tuple[PowerPlan, int]:
         """Return the nodes that were idle for as long as the timer, and when the next will be."""
         used = {share.node_id for given in plan.assignments for share in given.shares}
+        waiting = decided_sleep.waiting_for_boots(self.state)
         found = [
             node_id
             for node_id, one in self.nodes.items()
-            if node_id not in used and decided_sleep.without_job(self.state, one.node)
+            if node_id not in used and decided_sleep.without_job(self.state, one.node, waiting)
         ]
         idle = [
             IdleNodes(self.nodes[node_id].idle_since_ns, self.nodes[node_id].idle_since_ns, 1)

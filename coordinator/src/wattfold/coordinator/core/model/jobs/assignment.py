@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from wattfold.contract.cpuset import CpuSet
 from wattfold.contract.ids import JobId, NodeId
 from wattfold.coordinator.core.model.levels import PLAIN, Levels
+
+NO_CORES = CpuSet()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,10 +43,12 @@ class Assignment:
     levels: Levels = PLAIN
     reach: tuple[NodeId, ...] = ()
     """The reach of an accepted start, see `Job.reach`."""
+    _cpus: dict[NodeId, CpuSet] = field(default_factory=dict, init=False, repr=False, compare=False)
+    """Cores by node, filled by the first call of `on`: rules ask for each node of wide jobs."""
 
     def on(self, node_id: NodeId) -> CpuSet:
         """Return the cores on a node; empty if there are none."""
-        for share in self.shares:
-            if share.node_id == node_id:
-                return share.cpus
-        return CpuSet()
+        if not self._cpus:
+            # The first share of a node counts.
+            self._cpus.update((share.node_id, share.cpus) for share in reversed(self.shares))
+        return self._cpus.get(node_id, NO_CORES)

@@ -80,6 +80,11 @@ def waits_for_boot(state: State, job: Job) -> bool:
     )
 
 
+def waiting_for_boots(state: State) -> frozenset[JobId]:
+    """Return the jobs of `waits_for_boot`, for rules that look at many nodes."""
+    return frozenset(job.job_id for job in state.placed() if waits_for_boot(state, job))
+
+
 def _back_soon(node: Node) -> bool:
     silent = node.state is NodeState.SILENT and node.admitted
     return silent and node.duty is Duty.SERVING and node.power is PowerState.AWAKE
@@ -89,12 +94,16 @@ def awake_from_ns(state: State, job: Job, now_ns: int) -> int:
     """Return when the nodes of a job are expected to be up."""
     shares = job.target.shares if job.target else ()
     nodes = [state.nodes[share.node_id] for share in shares if share.node_id in state.nodes]
-    return max((up_from_ns(state, node, now_ns) for node in nodes), default=now_ns)
+    boot_ns = expected_boot_ns(state) if nodes else 0
+    return max((up_from_ns(state, node, now_ns, boot_ns) for node in nodes), default=now_ns)
 
 
-def up_from_ns(state: State, node: Node, now_ns: int) -> int:
-    """Return when a node is up, if its boot begins now or has begun; learnt from earlier boots."""
-    boot_ns = node.boot_took_ns or expected_boot_ns(state)
+def up_from_ns(state: State, node: Node, now_ns: int, expected_ns: int) -> int:
+    """Return when a node is up, if its boot begins now or has begun; learnt from earlier boots.
+
+    ``expected_ns``: `expected_boot_ns`, for nodes that have not booted yet.
+    """
+    boot_ns = node.boot_took_ns or expected_ns
     if node.power is PowerState.FALLING:
         return max(node.power_since_ns + state.settings.sleep.suspend_ns, now_ns) + boot_ns
     if not node.dark:
@@ -110,14 +119,17 @@ def expected_boot_ns(state: State) -> int:
     return known or state.settings.sleep.boot_ns
 
 
-def awaited_by(state: State, node: Node) -> list[JobId]:
-    """Return the jobs that start on a node when it is up."""
+def awaited_by(state: State, node: Node, waiting: Collection[JobId]) -> list[JobId]:
+    """Return the jobs that start on a node when it is up. ``waiting``: `waiting_for_boots`."""
     there = state.on_node(node.node_id) if not node.takes_jobs else []
-    return [job.job_id for job in there if waits_for_boot(state, job)]
+    return [job.job_id for job in there if job.job_id in waiting]
 
 
-def reason(state: State, node: Node) -> str:
-    """Return why a node sleeps, boots or stays awake, for people; empty if plans may change it."""
+def reason(state: State, node: Node, awaited: Sequence[JobId]) -> str:
+    """Return why a node sleeps, boots or stays awake, for people; empty if plans may change it.
+
+    ``awaited``: the jobs of `awaited_by`.
+    """
     emergency = state.emergency
     if node.power_order is PowerOrder.SLEEP:
         return "sleeps on request of an operator"
@@ -125,8 +137,8 @@ def reason(state: State, node: Node) -> str:
         return "sleeps in an emergency"
     if node.boot_failed:
         return f"its boot failed; `wattfold node wake {node.node_id}` tries it again"
-    if jobs := awaited_by(state, node):
-        return f"wakes for job {', '.join(jobs[:5])}"
+    if awaited:
+        return f"wakes for job {', '.join(awaited[:5])}"
     if node.power_order is PowerOrder.WAKE:
         return "stays awake on request of an operator"
     if node.node_id in state.needed_awake:
@@ -141,16 +153,22 @@ def reason(state: State, node: Node) -> str:
 # The view of plans.
 
 
-def shown(state: State, node: Node, spec: NodeSpec, kept: Collection[NodeId]) -> NodeSpec:
+def shown(
+    state: State,
+    node: Node,
+    spec: NodeSpec,
+    kept: Collection[NodeId],
+    waiting: Collection[JobId],
+) -> NodeSpec:
     """Return a node as plans see it: with the floors of a sleeping node, if it could sleep.
 
     The result is the node itself if it must stay awake, or if jobs use a part of it: then another
-    job on it does not need the power of an idle node again.
+    job on it does not need the power of an idle node again. ``waiting``: `waiting_for_boots`.
     """
     saved_uw = _saved_uw(state, node, spec)
     if saved_uw <= 0 or node.node_id in kept or not (comes(state, node) or node.takes_jobs):
         return spec
-    held = held_cores(state, node)
+    held = held_cores(state, node, waiting)
     return spec if held and held != spec.cpus else _lowered(spec, saved_uw)
 
 
@@ -169,8 +187,8 @@ def _lowered(spec: NodeSpec, by_uw: int) -> NodeSpec:
     return replace(spec, zones=tuple(lower if zone is first else zone for zone in spec.zones))
 
 
-def held_cores(state: State, node: Node) -> CpuSet:
-    """Return the cores of a node that jobs or unknown processes keep."""
+def held_cores(state: State, node: Node, waiting: Collection[JobId]) -> CpuSet:
+    """Return the cores that jobs, ``waiting`` ones included, or unknown processes keep."""
     cpus = CpuSet()
     for held in node.foreign.values():
         cpus |= held
@@ -178,32 +196,38 @@ def held_cores(state: State, node: Node) -> CpuSet:
         rank = job.ranks.get(node.node_id)
         if rank is not None:
             cpus |= rank.occupied
-        elif not (job.ranks or waits_for_boot(state, job)):
+        elif not (job.ranks or job.job_id in waiting):
             continue
         if job.target is not None:
             cpus |= job.target.on(node.node_id)
     return cpus
 
 
-def coming_reserve_uw(state: State, node: Node, view: NodeView) -> int:
+def coming_reserve_uw(state: State, node: Node, view: NodeView, waiting: Collection[JobId]) -> int:
     """Return what a node that is not up yet needs beyond its shown charge and that of its jobs.
 
     Nodes that boot or fall asleep need more for a short time only. Caps are lowered for it. If it
     counted, planned starts would be later, and other jobs would start before them.
     """
-    return 0 if node.power in _PASSING else _reserve_uw(state, node, view.spec, view.fixed_uw)
+    if node.power in _PASSING:
+        return 0
+    return _reserve_uw(state, node, view.spec, view.fixed_uw, waiting)
 
 
 def passing_uw(state: State) -> int:
     """Return the power that nodes need only while they boot or fall asleep, in microwatts."""
     asleep_uw, found_uw = state.settings.sleep.asleep_uw, 0
+    waiting = waiting_for_boots(state)
     for node in state.index.switching.values():
         if node.power in _PASSING and node.spec is not None and comes(state, node):
-            found_uw += _reserve_uw(state, node, shown(state, node, node.spec, ()), asleep_uw)
+            seen = shown(state, node, node.spec, (), waiting)
+            found_uw += _reserve_uw(state, node, seen, asleep_uw, waiting)
     return found_uw
 
 
-def _reserve_uw(state: State, node: Node, seen: NodeSpec, fixed_uw: int) -> int:
+def _reserve_uw(
+    state: State, node: Node, seen: NodeSpec, fixed_uw: int, waiting: Collection[JobId]
+) -> int:
     assert node.spec is not None
     dram_cap_uw = state.settings.dram_cap_uw
     idle_uw = node_fixed_uw(node, node.spec, dram_cap_uw)
@@ -211,7 +235,7 @@ def _reserve_uw(state: State, node: Node, seen: NodeSpec, fixed_uw: int) -> int:
     planned_uw = sum(
         _part_uw(job.target, node.node_id, seen, dram_cap_uw)
         for job in state.on_node(node.node_id)
-        if job.target is not None and waits_for_boot(state, job)
+        if job.target is not None and job.job_id in waiting
     )
     return max(own_uw - fixed_uw - planned_uw, 0)
 
@@ -221,13 +245,16 @@ def _part_uw(given: Assignment, node_id: NodeId, seen: NodeSpec, dram_cap_uw: in
     return shares_uw(shares, {node_id: seen}, given.cap_uw, given.levels, dram_cap_uw)
 
 
-def without_job(state: State, node: Node) -> bool:
-    """Whether a node in service is up and free of jobs and processes."""
-    return node.takes_jobs and not node.foreign and not held_cores(state, node)
+def without_job(state: State, node: Node, waiting: Collection[JobId]) -> bool:
+    """Whether a node in service is up and free of processes and jobs, ``waiting`` ones included."""
+    return node.takes_jobs and not node.foreign and not held_cores(state, node, waiting)
 
 
 def kept_awake(
-    state: State, now_ns: int, needed: Iterable[NodeId] | None = None
+    state: State,
+    now_ns: int,
+    waiting: Collection[JobId],
+    needed: Iterable[NodeId] | None = None,
 ) -> dict[NodeId, None]:
     """Return the nodes without a job that no plan puts to sleep.
 
@@ -236,7 +263,7 @@ def kept_awake(
     """
     if not state.settings.sleep.decides:
         return {}
-    idle = [node for node in state.nodes.values() if without_job(state, node)]
+    idle = [node for node in state.nodes.values() if without_job(state, node, waiting)]
     kept = {
         node.node_id: None
         for node in idle
@@ -260,7 +287,8 @@ def worn(state: State, node: Node, now_ns: int) -> bool:
 
 def judged(state: State, plan: PowerPlan, starts: Sequence[Assignment], now_ns: int) -> PowerPlan:
     """Return the part of a decision that still holds, given the accepted starts."""
-    kept = kept_awake(state, now_ns)
+    waiting = waiting_for_boots(state)
+    kept = kept_awake(state, now_ns, waiting)
     used = {share.node_id for start in starts for share in start.shares}
     known = state.nodes
     return PowerPlan(
@@ -270,7 +298,7 @@ def judged(state: State, plan: PowerPlan, starts: Sequence[Assignment], now_ns: 
             if one in known
             and one not in used
             and one not in kept
-            and without_job(state, known[one])
+            and without_job(state, known[one], waiting)
         ),
         wakes=tuple(one for one in plan.wakes if one in known and comes(state, known[one])),
         needed=tuple(one for one in plan.needed if one in known),
