@@ -18,7 +18,7 @@ from wattfold.coordinator.core.model.jobs.spec import JobKind, JobSpec, ResizeMo
 from wattfold.coordinator.policies.fifo.policy import FifoEasy
 from wattfold.coordinator.policies.parm.policy import Parm
 from wattfold.coordinator.policies.parm.settings import ParmSettings
-from wattfold.nodeagent.adapters.jobs.processes import refusal
+from wattfold.nodeagent.adapters.jobs.processes import Failure, refusal
 from wattfold.nodeagent.core.errors import InvalidRequest, NodeFault, NotPermitted
 from wattfold.nodeagent.service.jobs.starts import Starts
 from wattfold.simulator.messages.faults import Faults, Incident, IncidentKind
@@ -224,7 +224,7 @@ USERS_STEPS = ("open the output", "enter the directory", "make the snapshot fold
 @pytest.mark.parametrize("step", [*USERS_STEPS, "find the command", "prepare (ValueError)"])
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENOMEM, 0])
 def test_what_fails_at_a_choice_of_the_user_is_no_fault_of_the_node(step, number):
-    found = refusal(JobId("1"), {"what": step, "path": "/home/u/x", "errno": number})
+    found = refusal(JobId("1"), Failure(step, "/home/u/x", number))
     assert isinstance(found, InvalidRequest)
     assert not isinstance(found, NodeFault)
 
@@ -232,9 +232,9 @@ def test_what_fails_at_a_choice_of_the_user_is_no_fault_of_the_node(step, number
 @pytest.mark.parametrize("step", ["start a keeper", "set up its keeper", "enter the cgroup"])
 def test_what_fails_before_the_job_is_a_fault_of_the_node(step):
     for number in (errno.ENOSPC, errno.EAGAIN, errno.EIO):
-        found = refusal(JobId("1"), {"what": step, "path": "", "errno": number})
+        found = refusal(JobId("1"), Failure(step, "", number))
         assert isinstance(found, NodeFault)
-    unknown = {"what": "become the user", "path": "u", "errno": errno.EPERM}
+    unknown = Failure("become the user", "u", errno.EPERM)
     assert isinstance(refusal(JobId("1"), unknown), NotPermitted)
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import errno
-import os
-import pwd
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -22,7 +20,6 @@ from wattfold.coordinator.core.model import events as ev
 from wattfold.coordinator.core.model import reports
 from wattfold.coordinator.core.model.events import NodeOrder
 from wattfold.coordinator.core.power.ledger import PowerLedger
-from wattfold.nodeagent import become_job
 from wattfold.nodeagent.adapters.jobs.cpuset import MaskMechanism
 from wattfold.nodeagent.adapters.state_store import StateStore
 from wattfold.nodeagent.core.caps import CapStatus
@@ -262,23 +259,3 @@ def test_jobs_of_another_boot_are_lost_and_never_adopted(tmp_path: Path) -> None
     job = asyncio.run(run())
     assert job.state is JobState.LOST
     assert job.message == "exit status unknown: the node was rebooted"
-
-
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
-def test_a_job_keeps_none_of_the_groups_of_its_agent() -> None:
-    user = pwd.getpwnam("nobody")
-    order = {"umask": 0o22, "user": user.pw_name, "uid": user.pw_uid, "gid": user.pw_gid}
-    read, write = os.pipe()
-    if (child := os.fork()) == 0:
-        try:
-            os.setgroups([0, 4, 27])
-            become_job._become_user(order)
-            os.write(write, " ".join(map(str, sorted({*os.getgroups(), os.getgid()}))).encode())
-        finally:
-            os._exit(0)
-    os.close(write)
-    with open(read, encoding="ascii") as answer:
-        groups = answer.read()
-    os.waitpid(child, 0)
-    expected = sorted({*os.getgrouplist(user.pw_name, user.pw_gid), user.pw_gid})
-    assert groups == " ".join(map(str, expected))

@@ -19,6 +19,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 PARTS = ("proto", "coordinator", "nodeagent", "runtime_shims/src", "tests", "build/shims")
+MARK = "runtime_shims/CMakeLists.txt"
+"""By this file the code finds what is built from C in a checkout."""
 STRANGER = 65533
 """An account that owns nothing and is in no group."""
 UNFINISHED = shutil.ignore_patterns("*.pyc.*")
@@ -93,6 +95,7 @@ def _copy(python: str, own: list[Path]) -> Installation:
     for part in PARTS:
         if (ROOT / part).exists():
             shutil.copytree(ROOT / part, folder / "root" / part, ignore=UNFINISHED)
+    shutil.copy(ROOT / MARK, folder / "root" / MARK)
     paths: list[Path] = []
     for number, path in enumerate(own):
         if "site-packages" in path.parts:

@@ -147,9 +147,9 @@ PLANTS = (
         told="wattfold.nodeagent.core.caps imports time",
     ),
     Plant(
-        file=f"{AGENT}/keeper.py",
+        file=f"{AGENT}/ending.py",
         statement="import asyncio",
-        told="wattfold.nodeagent.keeper imports asyncio",
+        told="wattfold.nodeagent.ending imports asyncio",
     ),
     Plant(
         file="runtime_shims/src/wattfold/training/loop.py",

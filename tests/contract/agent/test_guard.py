@@ -14,7 +14,6 @@ from pathlib import Path
 
 import pytest
 
-from wattfold.nodeagent import guard
 from wattfold.nodeagent.adapters.guard_process import SOURCES, START, GuardProcess
 from wattfold.nodeagent.adapters.state_store import StateStore
 from wattfold.nodeagent.core.errors import WrongState
@@ -156,22 +155,6 @@ def test_an_agent_that_has_come_and_gone_was_in_charge(guarded, content):
     guarded.die()
     assert guarded.process.wait(END_S) == 0
     assert guarded.limit.read_text() == "95\n"
-
-
-def test_a_guard_that_has_ended_is_in_charge_no_more_though_nobody_has_collected_it(tmp_path):
-    """As in a container whose first process does not reap: keepers replace the guard, once."""
-    ended = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
-    assert ended.stdin is not None
-    stat = Path(f"/proc/{ended.pid}/stat").read_text()
-    ticks = int(stat.rpartition(")")[2].split()[19])
-    (tmp_path / "guard.json").write_text(json.dumps({"pid": ended.pid, "start_ticks": ticks}))
-    watched = guard.in_charge(str(tmp_path))
-    assert watched is not None
-    ended.stdin.close()
-    assert select.select([watched], [], [], END_S)[0]
-    os.close(watched)
-    assert guard.in_charge(str(tmp_path)) is None
-    ended.wait(END_S)
 
 
 def test_one_failure_does_not_stop_the_others_and_is_tried_again(guarded):

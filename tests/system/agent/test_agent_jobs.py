@@ -7,18 +7,16 @@ from pathlib import Path
 
 import grpc
 import pytest
+from keeper_orders import held_back
 from system.agent.agent_process import (
-    AgentProcess,
     alive,
     allowed_cpus,
     family,
-    name_of,
     until,
     wait_gone,
 )
 from system.agent.conftest import CPUS
 
-from wattfold.nodeagent import fork_server
 from wattfold.v1 import common_pb2 as common
 from wattfold.v1 import node_agent_pb2 as pb
 
@@ -32,11 +30,6 @@ def refused(call, code: grpc.StatusCode) -> str:
         call()
     assert error.value.code() is code, error.value.details()
     return error.value.details()
-
-
-def processes_of_jobs(running: AgentProcess) -> set[int]:
-    """All processes below an agent except its fork server."""
-    return {pid for pid in family(running.process.pid) if name_of(pid) != fork_server.NAME}
 
 
 def test_a_cap_slows_a_job_and_power_stays_below_it(any_agent):
@@ -153,7 +146,7 @@ def test_masks_are_checked(plain_agent):
     ],
 )
 def test_what_cannot_start_leaves_nothing(plain_agent, argv, fields, words):
-    before = processes_of_jobs(plain_agent)
+    before = set(family(plain_agent.process.pid))
     text = refused(
         lambda: plain_agent.launch("x", argv, BOTH, **fields), grpc.StatusCode.INVALID_ARGUMENT
     )
@@ -161,7 +154,7 @@ def test_what_cannot_start_leaves_nothing(plain_agent, argv, fields, words):
     assert plain_agent.processes() == {}
     assert list(plain_agent.work().iterdir()) == []
     assert list((plain_agent.root / "state" / "jobs").iterdir()) == []
-    until(lambda: processes_of_jobs(plain_agent) == before)
+    until(lambda: set(family(plain_agent.process.pid)) == before)
     plain_agent.launch("x", ["true"], BOTH)
     assert plain_agent.ended("x").exit_code == 0
 
@@ -258,16 +251,14 @@ def test_an_agent_that_stops_while_a_job_starts(plain_agent, kills):
         running.start()
     running.lease()
     first = running.launch("first", ["sleep", "600"], str(CPUS[0])).pid
-    [server] = [p for p in family(running.process.pid) if name_of(p) == fork_server.NAME]
-    os.kill(server, signal.SIGSTOP)
-    request = running.launch_request("second", ["sleep", "600"], str(CPUS[1]))
-    call = running.stub.Launch.future(request, timeout=240)
-    until(lambda: "second" in running.processes())
-    running.process.send_signal(signal.SIGTERM)
-    until(call.done)  # The server has ended the call, but not the start.
-    if kills:
-        assert wait_gone(first)
-    os.kill(server, signal.SIGCONT)
+    with held_back(running.root / "state" / "jobs" / "second.exit.tmp"):
+        request = running.launch_request("second", ["sleep", "600"], str(CPUS[1]))
+        call = running.stub.Launch.future(request, timeout=240)
+        until(lambda: "second" in running.processes())
+        running.process.send_signal(signal.SIGTERM)
+        until(call.done)  # The server has ended the call, but not the start.
+        if kills:
+            assert wait_gone(first)
     assert running.process.wait(60) == 0
     log = running.log()
     assert "event=job_started job=second" in log

@@ -37,6 +37,8 @@ _NEEDED = frozenset(
     {"core masks", "ends of jobs", "throttle", "access to GPUs", "state folder", "run folder"}
 )
 """Subjects without which the agent does not start."""
+_KEEPER = "keeper"
+"""The subject without which it starts no job."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,8 +55,21 @@ class Report:
 
     @property
     def able(self) -> bool:
-        """Whether an agent can start and cap and measure the packages."""
-        return findings.worst((self.capping, self.measuring, self.starting)) is Status.OK
+        """Whether an agent can start, start jobs, and cap and measure the packages."""
+        worst = findings.worst((self.capping, self.measuring, self.starting))
+        return worst is Status.OK and self.starts_jobs
+
+    @property
+    def starts_jobs(self) -> bool:
+        """Whether an agent that has started can start jobs."""
+        return not any(f.subject == _KEEPER and f.status is Status.NO for f in self.findings)
+
+    @property
+    def effect(self) -> str:
+        """What the agent can do at all, in words."""
+        if self.starting is not Status.OK:
+            return "does not start"
+        return "starts" if self.starts_jobs else "starts but starts no job"
 
 
 def main(arguments: list[str]) -> int:
@@ -80,7 +95,7 @@ def check_parser() -> argparse.ArgumentParser:
         description="Report what the agent can cap and measure on this machine and what to change."
         " The command changes nothing and needs no running agent. It takes the options of"
         " wattfold-agent. Exit status: 0 if packages can be capped and measured and the agent can"
-        " start, 1 if not, 2 for a usage or configuration error.",
+        " start and start jobs, 1 if not, 2 for a usage or configuration error.",
         add_help=False,
     )
     output = parser.add_argument_group("Output options")
@@ -107,6 +122,7 @@ def examine(config: Config, host: Path = Path("/"), gpus: Gpus | None = None) ->
         *host_findings.throttle(config),
         *host_findings.gpu_access(config, there),
         *host_findings.folders(config),
+        host_findings.keeper(),
         *host_findings.shim(config),
         *host_findings.slurm(config),
     )
@@ -212,7 +228,7 @@ def human_text(report: Report) -> str:
     lines += [
         "",
         f"packages: capping {report.capping.value}, measuring {report.measuring.value};"
-        f" the agent {'starts' if report.starting is Status.OK else 'does not start'}",
+        f" the agent {report.effect}",
     ]
     return "\n".join(lines)
 

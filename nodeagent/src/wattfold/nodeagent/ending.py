@@ -4,8 +4,8 @@ A killed process makes room for another below the limit of its account, so killi
 found might never end. A stopped process keeps its place and cannot fork once the signal was sent,
 because the kernel checks for signals before a fork completes. So all processes are stopped in
 several passes until no new process is found, and then killed. A control group does this at once.
-This module does not report whether all have ended; `keeper` does. It uses little of the standard
-library and nothing else.
+This module does not report whether all have ended. Keepers end processes by the same rules
+(`runtime_shims/keeper/ending.c`).
 """
 
 from __future__ import annotations

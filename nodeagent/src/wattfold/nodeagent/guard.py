@@ -14,7 +14,7 @@ So two processes besides the agent know when a raised cap must be lowered, whate
 node. The second confirms each end of a lease, and the guard passes this on to the agent, which
 begins a lease only then. The guard replaces a second that dies or is late. The second also watches
 the agent. It ends when another guard is on record. If all three are killed, the keepers of the
-jobs act (`in_charge`, `stand_in`). They use the files of the agent and act immediately, because an
+jobs act: each executes `stand_in`. They use the files of the agent and act immediately, because an
 early floor does no harm.
 
 Its last arguments are the state folder and the instance of the agent. Input is one JSON object per
@@ -323,25 +323,8 @@ def _milliseconds_to(time_ns: int) -> int:
     return max(-since(time_ns) // 1_000_000 + 1, 0)
 
 
-def in_charge(state_dir: str) -> int | None:
-    """Return a descriptor that becomes readable when the guard on record ends; None without one."""
-    record = read(state_dir, GUARD_RECORD)
-    try:
-        fd = os.pidfd_open(record["pid"])
-        # Opened first, so that the PID cannot pass to another process meanwhile.
-        with open(f"/proc/{record['pid']}/stat", "rb") as file:
-            ticks = int(file.read().rpartition(b")")[2].split()[19])
-    except (OSError, KeyError, TypeError, OverflowError):
-        return None
-    # An unreaped guard has ended too, as in a container without an init.
-    if ticks == record.get("start_ticks") and not _ended(fd):
-        return fd
-    os.close(fd)
-    return None
-
-
 def stand_in(state_dir: str) -> None:
-    """Do the remaining work of the guard on record if it was killed before."""
+    """Do the remaining work of the guard on record, which was killed. Keepers call this."""
     instance = read(state_dir, GUARD_RECORD).get("instance", "")
     if instance and not done(state_dir, instance):
         lapse(state_dir, instance, _writes({}, state_dir), time.monotonic_ns(), _BOTH)

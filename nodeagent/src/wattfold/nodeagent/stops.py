@@ -1,4 +1,7 @@
-"""Stopped processes: how a process is stopped, and how it is continued."""
+"""Stopped processes: how a process is stopped, and how it is continued.
+
+Keepers continue processes by the same rules (`runtime_shims/keeper/stops.c`).
+"""
 
 from __future__ import annotations
 
@@ -6,18 +9,6 @@ import contextlib
 import os
 import signal
 from typing import NamedTuple
-
-
-def continue_all(stopped_path: str) -> None:
-    """Continue the processes that the agent has stopped, once: the file is removed."""
-    if not stopped_path:
-        return
-    with contextlib.suppress(OSError, ValueError):
-        with open(stopped_path, encoding="ascii") as file:
-            for line in file:
-                pid, ticks = line.split()
-                continue_stopped(int(pid), int(ticks))
-        os.unlink(stopped_path)
 
 
 def continue_stopped(pid: int, start_ticks: int) -> None:

@@ -1,4 +1,4 @@
-"""Checks of this host other than power zones: account, cgroups, folders and the shim.
+"""Checks of this host other than power zones: account, cgroups, folders, keeper and shim.
 
 All checks only read: no group, folder or lock is created.
 """
@@ -16,8 +16,10 @@ from wattfold.nodeagent.adapters.devices.powercap_files import may
 from wattfold.nodeagent.adapters.jobs.cpuset import MaskMechanism, cpuset_here
 from wattfold.nodeagent.adapters.jobs.gpu_access import AccessMechanism, access_roots
 from wattfold.nodeagent.adapters.jobs.job_groups import ending_root, pids_here
+from wattfold.nodeagent.adapters.jobs.keeper_source import KeeperSource
 from wattfold.nodeagent.adapters.jobs.throttle import bandwidth_here
 from wattfold.nodeagent.adapters.state_store import unsafe_parent
+from wattfold.nodeagent.core.errors import Refused
 from wattfold.nodeagent.core.findings import GIVE_WRITE, Finding, Status
 from wattfold.nodeagent.core.gpus import NodeGpu
 
@@ -169,6 +171,16 @@ def folder(subject: str, key: str, path: Path) -> Finding:
     if why := unsafe_parent(path):
         return _unusable(subject, f"{path}: {why}", f"change that folder, {other}")
     return Finding(subject=subject, status=Status.OK, finding=f"{path} can be used")
+
+
+def keeper() -> Finding:
+    """Return whether the program that starts jobs can be executed."""
+    try:
+        KeeperSource().test()
+    except Refused as refused:
+        remedy = "pip install ./runtime_shims; or run scripts/build_shims in a checkout"
+        return _unusable("keeper", f"{refused}; the agent starts no job", remedy)
+    return Finding(subject="keeper", status=Status.OK, finding="can be executed")
 
 
 def shim(config: Config) -> list[Finding]:

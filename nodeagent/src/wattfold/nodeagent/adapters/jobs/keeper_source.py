@@ -1,104 +1,104 @@
-"""Where keepers come from: the fork server of this agent, started before the first of them."""
+"""Where keepers come from: a small program in C that the agent executes for each job.
+
+The agent opens the program once. An upgrade replaces the file under a running agent, whose keepers
+stay those of its own version. They get all capabilities of root again (see `capabilities`), and a
+session of their own. They are children of the agent but outlive it.
+"""
 
 from __future__ import annotations
 
-import asyncio
-import errno
-import json
+import contextlib
 import os
-import socket
 import subprocess
-import sys
-from collections.abc import Mapping
+from collections.abc import Sequence
 from pathlib import Path
 
-from wattfold.nodeagent import fork_server, logs
+from wattfold.nodeagent.adapters.jobs.keeper_messages import VERSION
+from wattfold.nodeagent.core.errors import Broken
+from wattfold.shims.locate import KEEPER_FILE, find_keeper
 
-_SOURCES = Path(fork_server.__file__).resolve().parents[2]
-_START = (
-    "import sys; sys.path.append(sys.argv[1]);"
-    " from wattfold.nodeagent.fork_server import main; main()"
-)
-_ANSWER_S = 30.0
-_ANSWER_BYTES_MAX = 4096
+_TEST_S = 30.0
+_REMEDY = "install wattfold-shims of this version, or run scripts/build_shims in a checkout"
 
 
 class KeeperSource:
-    """Makes keepers, one at a time. Used from the event loop only.
+    """Makes keepers. Used from the event loop, except for `test`."""
 
-    A server that was killed is replaced with the next keeper. One whose answer is late or unknown
-    is killed: keepers do not depend on it.
-    """
+    def __init__(self, path: Path | None = None) -> None:
+        self._path = path
+        self._fd: int | None = None
 
-    def __init__(self) -> None:
-        self._server: subprocess.Popen[bytes] | None = None
-        self._control: socket.socket | None = None
-        self._turn = asyncio.Lock()
+    def keeper(self, standard: int, inherited: Sequence[int]) -> int:
+        """Start a keeper and return its PID.
 
-    @property
-    def pid(self) -> int:
-        """The server; 0 if there is none."""
-        return self._server.pid if self._server is not None else 0
-
-    async def keeper(self, fds: Mapping[int, int]) -> int:
-        """The PID of a new keeper, which gets these descriptors by its numbers for them.
-
-        Raises OSError.
+        ``standard`` becomes its standard input and output. It keeps the numbers of the descriptors
+        ``inherited``. Raises OSError, Broken.
         """
-        async with self._turn:
-            try:
-                return await self._ask(fds)
-            except ConnectionError:
-                logs.warning("fork_server_lost", means="the next one makes the keeper")
-                return await self._ask(fds)
+        if self._fd is None:
+            self._fd = self._opened()
+        for fd in inherited:
+            os.set_inheritable(fd, True)
+        # Not `subprocess`, which takes the agent twice the CPU time.
+        return os.posix_spawn(
+            f"/proc/self/fd/{self._fd}",
+            [KEEPER_FILE],
+            {},
+            file_actions=[
+                (os.POSIX_SPAWN_DUP2, standard, 0),
+                (os.POSIX_SPAWN_DUP2, standard, 1),
+                (os.POSIX_SPAWN_OPEN, 2, os.devnull, os.O_RDWR, 0),
+            ],
+        )
+
+    def test(self) -> None:
+        """Check that the program is there, of this version, and can be executed. Raises Broken."""
+        if self._fd is not None:
+            _check(self._fd, KEEPER_FILE)
+            return
+        os.close(self._opened())
 
     def close(self) -> None:
-        """Ends the server. Its keepers stay."""
-        if self._control is not None:
-            self._control.close()
-        if self._server is not None:
-            self._server.kill()
-            self._server.wait()
-        self._control = self._server = None
+        """Close the program. Its keepers stay."""
+        if self._fd is not None:
+            os.close(self._fd)
+            self._fd = None
 
-    async def _ask(self, fds: Mapping[int, int]) -> int:
-        control = self._control or self._start()
+    def _opened(self) -> int:
+        path = self._path or find_keeper()
+        if path is None:
+            raise Broken(f"no {KEEPER_FILE}, the program that starts jobs: {_REMEDY}")
         try:
-            # Never blocks: a server that has not answered gets no other request.
-            socket.send_fds(control, [json.dumps(list(fds)).encode()], list(fds.values()))
-            async with asyncio.timeout(_ANSWER_S):
-                found = await asyncio.get_running_loop().sock_recv(control, _ANSWER_BYTES_MAX)
-            if not found:
-                raise ConnectionResetError(errno.ECONNRESET, os.strerror(errno.ECONNRESET))
-        except TimeoutError:
-            self.close()
-            raise OSError(errno.ETIMEDOUT, os.strerror(errno.ETIMEDOUT)) from None
+            fd = os.open(path, os.O_RDONLY)
+        except OSError as error:
+            raise Broken(f"cannot open {path}, which starts jobs: {error.strerror}") from None
+        try:
+            _check(fd, str(path))
         except BaseException:
-            # Its answer could come yet, and must not become the answer to another request.
-            self.close()
+            os.close(fd)
             raise
-        answer: dict[str, int] = json.loads(found)
-        if "errno" in answer:
-            raise OSError(answer["errno"], os.strerror(answer["errno"]))
-        return answer["pid"]
+        return fd
 
-    def _start(self) -> socket.socket:
-        control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        control.setblocking(False)
-        try:
-            self._server = subprocess.Popen(
-                [sys.executable, "-I", "-S", "-c", _START, str(_SOURCES)],
-                stdin=theirs.fileno(),
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                start_new_session=True,
-                cwd="/",
-                env={"PATH": os.defpath, "LC_ALL": "C.UTF-8"},
-            )
-        except BaseException:
-            control.close()
-            raise
-        finally:
-            theirs.close()
-        self._control = control
-        return control
+
+def reap(keeper: int) -> None:
+    """Collect a keeper that has ended. Those of an earlier agent are not children of this one."""
+    with contextlib.suppress(ChildProcessError):
+        os.waitpid(keeper, os.WNOHANG)
+
+
+def _check(fd: int, path: str) -> None:
+    try:
+        done = subprocess.run(
+            [KEEPER_FILE, "--version"],
+            executable=f"/proc/self/fd/{fd}",
+            pass_fds=[fd],
+            check=True,
+            capture_output=True,
+            env={},
+            stdin=subprocess.DEVNULL,
+            timeout=_TEST_S,
+        )
+    except (OSError, subprocess.SubprocessError) as error:
+        raise Broken(f"cannot execute {path}, which starts jobs: {error}") from None
+    found = done.stdout.decode("ascii", "replace").strip()
+    if found != f"{KEEPER_FILE} {VERSION}":
+        raise Broken(f"{path} is {found!r}, and this agent needs version {VERSION}: {_REMEDY}")

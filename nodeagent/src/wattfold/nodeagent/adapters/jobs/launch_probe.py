@@ -1,40 +1,37 @@
 """Probe of the resources that every launch needs: room for records, and processes.
 
 It writes as much as a launch to the state directory and to the folder of the shim sockets, and
-starts a process that does nothing. It does not test control groups and devices.
+executes the program of keepers without an order. It does not test control groups and devices.
 """
 
 from __future__ import annotations
 
 import asyncio
-import os
-import subprocess
-import sys
 from pathlib import Path
 
+from wattfold.nodeagent.adapters.jobs.keeper_source import KeeperSource
 from wattfold.nodeagent.adapters.state_store import StateStore, device_refusal
-from wattfold.nodeagent.core.errors import Broken, NodeFault
+from wattfold.nodeagent.core.errors import NodeFault
 
 _RECORD_BYTES = 16384
 """More than the record of a job and the reserve for its exit status."""
 _PROBE = "launch-probe"
-_PROCESS_S = 30.0
 
 
-async def probe(store: StateStore, shims: Path) -> str:
+async def probe(store: StateStore, shims: Path, keepers: KeeperSource) -> str:
     """Return why no job can be started now; empty if no reason is known."""
     try:
-        return await asyncio.to_thread(_try_all, store, shims)
+        return await asyncio.to_thread(_try_all, store, shims, keepers)
     except RuntimeError as error:
         # Threads count as processes. The pool creates this thread on first use.
         return f"cannot start a thread: {error}"
 
 
-def _try_all(store: StateStore, shims: Path) -> str:
+def _try_all(store: StateStore, shims: Path, keepers: KeeperSource) -> str:
     try:
         _try_state(store)
         _try_files(shims)
-        _try_process()
+        keepers.test()
     except NodeFault as fault:
         return str(fault)
     return ""
@@ -58,20 +55,3 @@ def _try_files(folder: Path) -> None:
     finally:
         if path.is_file():
             path.unlink()
-
-
-def _try_process() -> None:
-    try:
-        subprocess.run(
-            [sys.executable, "-I", "-S", "-c", ""],
-            check=True,
-            env={"PATH": os.defpath},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            timeout=_PROCESS_S,
-        )
-    except OSError as error:
-        raise device_refusal(error, "cannot start a process") from None
-    except subprocess.SubprocessError as error:
-        raise Broken(f"cannot start a process: {error}") from None

@@ -9,17 +9,16 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
-import json
 import os
 import signal
 import socket
 from collections.abc import Callable
-from dataclasses import dataclass, fields
-from typing import Any
+from typing import NamedTuple
 
 from wattfold.contract.ids import JobId
 from wattfold.nodeagent.adapters.jobs import procfs
-from wattfold.nodeagent.adapters.jobs.keeper_source import KeeperSource
+from wattfold.nodeagent.adapters.jobs.keeper_messages import GO, KeeperOrder, fields_of
+from wattfold.nodeagent.adapters.jobs.keeper_source import KeeperSource, reap
 from wattfold.nodeagent.core.errors import Broken, InvalidRequest, NoSpace, NotPermitted, Refused
 
 _ANSWER_S = 30.0
@@ -27,47 +26,6 @@ _OF_THE_NODE = {"start a keeper", "set up its keeper", "set the affinity", "ente
 """Steps of a launch that depend on nothing that the user has chosen. Failures of the others, such
 as of a full home directory, are no faults of the node: one user could close all nodes otherwise."""
 _NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KeeperOrder:
-    """The order to a keeper; sent as JSON."""
-
-    argv: list[str]
-    env: dict[str, str]
-    cwd: str
-    stdout_path: str
-    stderr_path: str
-    script: str
-    """Text of the script to run instead of the first word of ``argv``; empty = none."""
-    snapshot_path: str
-    """A folder to create for the job; empty = none."""
-    keep_output: bool
-    """Whether the output of earlier attempts is kept."""
-    affinity: list[int]
-    procs_paths: list[str]
-    uid: int | None
-    gid: int | None
-    user: str
-    exit_path: str
-    agent_pid_path: str
-    stopped_path: str
-    """Where the agent records the processes it has stopped; empty = it stops none."""
-    files_soft_max: int
-    processes_max: int
-    """Limit of the account, including threads; 0 = a control group limits the job."""
-    groups: list[str]
-    """Control groups with exactly the processes of this job, which can end them."""
-    umask: int
-    limits: list[tuple[str, int | None]]
-    """Soft limits by name; None = none."""
-    inherited: list[int]
-    """Descriptors that go to the job, and are closed here once its keeper has them."""
-
-    def line(self) -> str:
-        """The order as JSON."""
-        # Not `asdict`, which copies the whole environment.
-        return json.dumps({field.name: getattr(self, field.name) for field in fields(self)})
 
 
 class Starting:
@@ -86,14 +44,16 @@ class Starting:
         """Starts a keeper and has it prepare the job. Raises Refused; nothing is left then."""
         ours, theirs = socket.socketpair()
         ours.setblocking(False)
-        number = theirs.fileno()
         try:
-            fds = {0: number, 1: number, **{fd: fd for fd in order.inherited}}
-            starting = cls(job, await keepers.keeper(fds), ours)
+            message = order.message()
+            starting = cls(job, keepers.keeper(theirs.fileno(), order.inherited), ours)
         except OSError as error:
             ours.close()
-            report = {"what": "start a keeper", "path": "", "errno": error.errno}
-            raise refusal(job, report) from None
+            failure = Failure("start a keeper", "", error.errno or 0)
+            raise refusal(job, failure) from None
+        except ValueError as error:
+            ours.close()
+            raise refusal(job, Failure(f"prepare ({error})", "", 0)) from None
         except BaseException:
             ours.close()
             raise
@@ -102,7 +62,7 @@ class Starting:
             for fd in order.inherited:
                 os.close(fd)
         try:
-            starting.pid = int((await starting._ask(order.line()))["pid"])
+            starting.pid = int(await starting._ask(message))
         except BaseException:
             await starting.abandon()
             raise
@@ -111,7 +71,7 @@ class Starting:
     async def go(self) -> None:
         """Lets the job run. Raises Refused if its program cannot be executed."""
         try:
-            await self._ask("go")
+            await self._ask(GO)
         except BaseException:
             await self.abandon()
             raise
@@ -123,49 +83,60 @@ class Starting:
         self._channel.close()
         try:
             await readable(self._keeper_fd)
+            reap(self.keeper)
         finally:
             os.close(self._keeper_fd)
 
-    async def _ask(self, line: str) -> dict[str, Any]:
+    async def _ask(self, message: bytes) -> bytes:
+        """Return what the keeper answers to this message besides the kind of the answer."""
         try:
             async with asyncio.timeout(_ANSWER_S):
-                found = await self._exchange(line.encode("utf-8", "surrogateescape") + b"\n")
+                found = await self._exchange(message)
         except TimeoutError:
             signal.pidfd_send_signal(self._keeper_fd, signal.SIGKILL)
             raise Broken(
                 f"job {self._job}: its keeper did not answer within {_ANSWER_S} s"
             ) from None
-        if not found:
-            raise Broken(f"job {self._job}: its keeper ended before the job was started")
-        answer: dict[str, Any] = json.loads(found)
-        if "error" in answer:
-            raise refusal(self._job, answer["error"])
-        return answer
+        match found:
+            case [b"pid" | b"running", *values]:
+                return b"".join(values)
+            case [b"error", number, what, path]:
+                text = path.decode("utf-8", "surrogateescape")
+                raise refusal(self._job, Failure(what.decode(), text, int(number)))
+        raise Broken(f"job {self._job}: its keeper ended before the job was started")
 
-    async def _exchange(self, line: bytes) -> bytes:
-        """The line that answers this one; empty when the keeper has ended."""
+    async def _exchange(self, message: bytes) -> list[bytes]:
+        """The fields of the answer to this message; empty when the keeper has ended."""
         loop, data = asyncio.get_running_loop(), b""
         with contextlib.suppress(BrokenPipeError):
-            await loop.sock_sendall(self._channel, line)
-        while not data.endswith(b"\n"):
+            await loop.sock_sendall(self._channel, message)
+        while (found := fields_of(data)) is None:
             try:
                 chunk = await loop.sock_recv(self._channel, 65536)
             except ConnectionResetError:
                 chunk = b""
             if not chunk:
-                return b""
+                return []
             data += chunk
-        return data
+        return found
 
 
-def refusal(job: JobId, report: dict[str, Any]) -> Refused:
+class Failure(NamedTuple):
+    """A step of a keeper that failed."""
+
+    what: str
+    path: str
+    error: int
+    """Number of the error; 0 = none."""
+
+
+def refusal(job: JobId, failure: Failure) -> Refused:
     """The refusal for what a keeper reports: what it tried, with the path and the reason."""
-    number = int(report["errno"] or 0)
-    text = f"job {job}: cannot {report['what']} {_shown(report['path'])}".rstrip()
-    text += f": {os.strerror(number)}" if number else ""
-    if report["what"] in _OF_THE_NODE:
-        return NoSpace(text) if number in _NO_ROOM else Broken(text)
-    return NotPermitted(text) if report["what"] == "become the user" else InvalidRequest(text)
+    text = f"job {job}: cannot {failure.what} {_shown(failure.path)}".rstrip()
+    text += f": {os.strerror(failure.error)}" if failure.error else ""
+    if failure.what in _OF_THE_NODE:
+        return NoSpace(text) if failure.error in _NO_ROOM else Broken(text)
+    return NotPermitted(text) if failure.what == "become the user" else InvalidRequest(text)
 
 
 def _shown(path: str) -> str:

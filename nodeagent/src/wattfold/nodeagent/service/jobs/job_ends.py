@@ -12,6 +12,7 @@ from collections.abc import Callable
 from wattfold.nodeagent import logs
 from wattfold.nodeagent.adapters.jobs import snapshot_folder
 from wattfold.nodeagent.adapters.jobs.epoch_file import EpochFiles
+from wattfold.nodeagent.adapters.jobs.keeper_source import reap
 from wattfold.nodeagent.adapters.jobs.processes import Watch
 from wattfold.nodeagent.core.errors import Refused
 from wattfold.nodeagent.core.memory import over_memory_text
@@ -76,6 +77,7 @@ class JobEnds:
             self.lose(job, _KEEPER_LOST)
 
     def _keeper_ended(self, job: Job) -> None:
+        reap(job.keeper)
         record = self._files.end_of(job.id)
         if record is not None and (job.asked or job.epochs):
             self._spawn(self._end_looked_at(job, record))

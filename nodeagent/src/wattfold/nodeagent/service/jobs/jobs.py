@@ -97,7 +97,9 @@ class NodeJobs:
         self.adopted = AdoptedJobs(
             self.jobs, cpus, ports, self._files, self.ends, self.shims, spawn, on_change
         )
-        self.starts = Starts(lambda: probe(ports.store, shims_root), spawn, on_change)
+        self.starts = Starts(
+            lambda: probe(ports.store, shims_root, self._keepers), spawn, on_change
+        )
         self._on_change = on_change
 
     def start(self) -> None:
@@ -114,6 +116,10 @@ class NodeJobs:
         live = [job.id for job in self.jobs.values() if job.live]
         self._ports.steps.keep_only(live)
         self.shims.keep_only(live)
+        try:
+            self._keepers.test()
+        except Refused as refused:
+            self.starts.refused(str(refused))
         self._background.spawn(self._strays.watch())
         self._background.spawn(self.adopted.watch())
         self._background.spawn(self._epochs.watch(self.jobs))

@@ -17,8 +17,8 @@ from wattfold.nodeagent.adapters.jobs.cpu_time import CpuClock
 from wattfold.nodeagent.adapters.jobs.cpuset import MaskControl
 from wattfold.nodeagent.adapters.jobs.gpu_access import GpuAccess, NamedGpus
 from wattfold.nodeagent.adapters.jobs.job_groups import JobGroups
+from wattfold.nodeagent.adapters.jobs.keeper_messages import KeeperOrder
 from wattfold.nodeagent.adapters.jobs.memory_limits import MemoryLimits, Watched
-from wattfold.nodeagent.adapters.jobs.processes import KeeperOrder
 from wattfold.nodeagent.adapters.jobs.step_folders import StepFolders, host_command
 from wattfold.nodeagent.adapters.jobs.step_groups import StepGroups
 from wattfold.nodeagent.adapters.state_store import StateStore, device_refusal
