@@ -17,7 +17,6 @@ int order_read(int fd, struct order *order)
     order->cwd = fields_text(&fields);
     order->stdout_path = fields_text(&fields);
     order->stderr_path = fields_text(&fields);
-    order->script = fields_bytes(&fields, &order->script_bytes);
     order->interpreter = fields_texts(&fields);
     order->snapshot_path = fields_text(&fields);
     order->keep_output = fields_number(&fields, 0) != 0;
@@ -39,6 +38,7 @@ int order_read(int fd, struct order *order)
     order->inherited = fields_texts(&fields);
     order->state_dir = fields_text(&fields);
     order->stand_in = fields_texts(&fields);
+    order->script = fields_bytes(&fields, &order->script_bytes);
     const bool account = uid < 0 ? gid < 0 : gid >= 0 && uid < UINT32_MAX && gid < UINT32_MAX;
     const bool sound = fields.valid && fields.at == fields.end && account &&
                        order->argv.count > 0 && order->limits.count % 2 == 0 &&

@@ -267,7 +267,7 @@ async def _start_guard(guarding: Guarding, power: NodePower, emulation: Emulatio
         gpu_uw = power.floor_uw(ZoneKind.GPU) // max(1, power.count(ZoneKind.GPU))
         return [*power.floor_writes(), *firmware.floor_writes(*caps_uw, gpu_uw)]
 
-    firmware.jobs_changed = guarding.refresh
+    firmware.jobs_changed, firmware.job_gone = guarding.refresh, guarding.refresh_soon
     await guarding.start(writes)
 
 

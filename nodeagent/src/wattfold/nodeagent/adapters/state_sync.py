@@ -1,7 +1,7 @@
 """Brings written records to the disk in a thread, so that the event loop never waits for a disk.
 
 A written record survives the agent at once. A synced record also survives a loss of power. All
-records that are written during a sync are synced together by the next one, and a record that was
+records that are written within 50 ms, or during a sync, are synced together. A record that was
 removed meanwhile costs nothing.
 """
 
@@ -14,6 +14,9 @@ from pathlib import Path
 
 from wattfold.contract.repeats import Repeats
 from wattfold.nodeagent import logs
+
+_GATHER_S = 0.05
+"""Time in which records gather for one sync."""
 
 
 class StateSync:
@@ -33,6 +36,8 @@ class StateSync:
 
     async def _work(self) -> None:
         while self._names:
+            # A sync costs more than a record. Of a short job, nothing is left to sync by then.
+            await asyncio.sleep(_GATHER_S)
             names, self._names = self._names, set()
             try:
                 await asyncio.to_thread(_sync, self._folder, names)

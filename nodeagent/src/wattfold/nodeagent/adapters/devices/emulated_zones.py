@@ -118,7 +118,9 @@ class EmulatedFirmware:
         self._throttle = throttle
         self._clock = clock
         self.jobs_changed: Callable[[], None] = lambda: None
-        """Called in the caller's thread after the jobs or their cores have changed."""
+        """Called in the caller's thread after a job has come, or its cores have changed."""
+        self.job_gone: Callable[[], None] = lambda: None
+        """Called in the caller's thread after a job has gone."""
         self._lock = threading.Lock()
         self._jobs: dict[JobId, _Job] = {}
         self._point = _UNLIMITED
@@ -213,7 +215,7 @@ class EmulatedFirmware:
             self._jobs.pop(job, None)
             self._throttle.remove(job)
             self._operate()
-        self.jobs_changed()
+        self.job_gone()
 
     def floor_writes(
         self, package_uw: int, dram_uw: int, gpu_uw: int = 0

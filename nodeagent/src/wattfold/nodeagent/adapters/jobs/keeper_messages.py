@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import resource
 import sys
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -75,36 +75,38 @@ class KeeperOrder:
         ]
         script = self.script.encode("utf-8", "surrogateescape")
         first = self.script.partition("\n")[0].removeprefix("#!")
-        body = b"".join(
-            (
-                _text(str(VERSION)),
-                _texts(self.argv),
-                _texts(f"{_name(name)}={value}" for name, value in self.env.items()),
-                _text(self.cwd),
-                _text(self.stdout_path),
-                _text(self.stderr_path),
-                b"%d:%b\0" % (len(script), script),
-                _texts(first.split(maxsplit=1)),
-                _text(self.snapshot_path),
-                _text(str(int(self.keep_output))),
-                _text(str(self.affinity)),
-                _texts(self.procs_paths),
-                _text(_number(self.uid)),
-                _text(_number(self.gid)),
-                _text(self.user),
-                _text(self.exit_path),
-                _text(self.agent_pid_path),
-                _text(self.stopped_path),
-                _text(str(self.files_soft_max)),
-                _text(str(self.processes_max)),
-                _texts(self.groups),
-                _text(str(self.umask)),
-                _texts(limits),
-                _texts(str(fd) for fd in sorted(self.inherited)),
-                _text(state_dir),
-                _texts((sys.executable, "-I", "-S", "-c", _STAND_IN, _SOURCES, state_dir)),
-            )
-        )
+        texts = [
+            str(VERSION),
+            *_counted(self.argv),
+            *_counted([f"{_name(name)}={value}" for name, value in self.env.items()]),
+            self.cwd,
+            self.stdout_path,
+            self.stderr_path,
+            *_counted(first.split(maxsplit=1)),
+            self.snapshot_path,
+            str(int(self.keep_output)),
+            str(self.affinity),
+            *_counted(self.procs_paths),
+            _number(self.uid),
+            _number(self.gid),
+            self.user,
+            self.exit_path,
+            self.agent_pid_path,
+            self.stopped_path,
+            str(self.files_soft_max),
+            str(self.processes_max),
+            *_counted(self.groups),
+            str(self.umask),
+            *_counted(limits),
+            *_counted([str(fd) for fd in sorted(self.inherited)]),
+            state_dir,
+            *_counted([sys.executable, "-I", "-S", "-c", _STAND_IN, _SOURCES, state_dir]),
+        ]
+        fields = "\0".join(texts).encode("utf-8", "surrogateescape").split(b"\0")
+        if len(fields) != len(texts):
+            raise ValueError("embedded null byte")
+        # The script comes last: it may contain anything.
+        body = b"".join([b"%d:%b\0" % (len(field), field) for field in (*fields, script)])
         return b"%d:%b" % (len(body), body)
 
 
@@ -122,16 +124,8 @@ def fields_of(data: bytes) -> list[bytes] | None:
     return found
 
 
-def _text(text: str) -> bytes:
-    data = text.encode("utf-8", "surrogateescape")
-    if b"\0" in data:
-        raise ValueError("embedded null byte")
-    return b"%d:%b\0" % (len(data), data)
-
-
-def _texts(texts: Iterable[str]) -> bytes:
-    items = [_text(text) for text in texts]
-    return b"".join((_text(str(len(items))), *items))
+def _counted(texts: Sequence[str]) -> tuple[str, ...]:
+    return (str(len(texts)), *texts)
 
 
 def _number(number: int | None) -> str:

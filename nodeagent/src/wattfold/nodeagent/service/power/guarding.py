@@ -24,6 +24,7 @@ from wattfold.nodeagent.guard_records import GUARD_RECORD, LAPSE_RECORD, WRITES_
 _CHECK_S = 5.0
 """A guard that has read none of its pending input in this time is replaced."""
 _STEADY_S = 5.0
+_SOON_S = 0.05
 _DELAYS_S = (0.0, 0.5, 2.0, 10.0)
 """Pauses before the next try, by the number of consecutive guards that ended soon."""
 
@@ -39,6 +40,7 @@ class Guarding:
         self._deadline_ns = 0
         self._guard: GuardProcess | None = None
         self._tried = asyncio.Event()
+        self._soon: asyncio.TimerHandle | None = None
         self._task: asyncio.Task[None] | None = None
 
     async def start(self, writes: Callable[[], Writes]) -> None:
@@ -57,6 +59,8 @@ class Guarding:
         If the agent could not reach the floor, the guard stays. It treats the end of this process,
         which frees the lock, as a kill, and sets the floors repeatedly for some time.
         """
+        if self._soon is not None:
+            self._soon.cancel()
         if self._task is not None:
             self._task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
@@ -111,6 +115,18 @@ class Guarding:
             self._leave_on_disk(writes)
             if self._guard is not None:
                 self._guard.replace_writes(writes, self._deadline_ns)
+
+    def refresh_soon(self) -> None:
+        """Send the writes within 50 ms, once for all changes until then.
+
+        Good enough when there is less to write: the guard passes over files that are gone.
+        """
+        if self._soon is None and self._task is not None:
+            self._soon = asyncio.get_running_loop().call_later(_SOON_S, self._refresh_late)
+
+    def _refresh_late(self) -> None:
+        self._soon = None
+        self.refresh()
 
     def _leave_on_disk(self, writes: Writes) -> None:
         """Store the writes for the substitutes of a killed guard: its second, and keepers."""
