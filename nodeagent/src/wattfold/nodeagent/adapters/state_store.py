@@ -158,7 +158,8 @@ class StateStore:
 
     def remove(self, name: str) -> None:
         """Remove a record if there is one."""
-        (self.root / name).unlink(missing_ok=True)
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(f"{self.root}/{name}")
 
     def job_ids(self) -> list[str]:
         """Return the jobs that have a record."""

@@ -30,6 +30,7 @@ class EmulatedZone:
 
     def __init__(self, folder: Path, name: str, accepts: ZoneRange) -> None:
         self._folder = folder
+        self._limit_path = folder / "constraint_0_power_limit_uw"
         self._accepts = accepts
         self._make(name)
         self._limit_uw = accepts.uw_max
@@ -37,14 +38,13 @@ class EmulatedZone:
 
     def limit_uw(self) -> int:
         """Return the limit in force, after rounding and clipping the written value."""
-        path = self._folder / "constraint_0_power_limit_uw"
-        written = number(path)
+        written = number(self._limit_path)
         # An unreadable file is a write in progress or invalid; hardware keeps its limit.
         if written is not None:
             held = min(self._accepts.uw_max, max(self._accepts.uw_min, quantised(written)))
             self._limit_uw = held
             if held != written:
-                replace(path, held)
+                replace(self._limit_path, held)
         return self._limit_uw
 
     def advance(self, power_w: float, elapsed_s: float, until_ns: int) -> None:
@@ -80,7 +80,8 @@ class EmulatedZone:
 def number(path: Path) -> int | None:
     """Return the number in a file; None if the file is missing or has no number."""
     try:
-        return int(path.read_text(encoding="ascii"))
+        with open(path, "rb", buffering=0) as file:
+            return int(file.read())
     except (OSError, ValueError):
         return None
 

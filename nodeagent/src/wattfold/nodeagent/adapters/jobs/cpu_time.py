@@ -78,8 +78,9 @@ class CpuClock:
         """Create the accounting of a job to start. Returns the files to write its PID into."""
         if self._v1 is None:
             return ()
-        make_group(self._v1 / job)
-        return (self._v1 / job / "cgroup.procs",)
+        group = self._v1 / job
+        make_group(group)
+        return (group / "cgroup.procs",)
 
     def count_in(self, job: JobId, group: Path) -> None:
         """Read the CPU time of a job from a group of its owner, such as Slurm."""

@@ -61,17 +61,17 @@ class JobGroups:
 
         Raises OSError.
         """
-        for node in self._nodes():
-            make_group(node / job)
+        groups = [node / job for node in self._nodes()]
+        for group in groups:
+            make_group(group)
         if self._counts is not None:
             write_group(self._counts / job / "pids.max", str(self._pids_max))
-        return tuple(node / job / "cgroup.procs" for node in self._nodes())
+        return tuple(group / "cgroup.procs" for group in groups)
 
     def of(self, job: JobId) -> list[str]:
         """Return the groups that can end all processes of a job."""
-        if self._ends is None or not (self._ends / job).is_dir():
-            return []
-        return [str(self._ends / job)]
+        group = f"{self._ends}/{job}"
+        return [group] if self._ends is not None and os.path.isdir(group) else []
 
     def freeze(self, job: JobId, *, hold: bool) -> bool:
         """Suspend or resume all processes of a job. Returns False if no group can do this.

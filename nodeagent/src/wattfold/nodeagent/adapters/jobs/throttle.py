@@ -107,6 +107,8 @@ class BandwidthThrottle:
         self._v2 = v2
         self._node = root / "wattfold" / node
         self._set: dict[JobId, tuple[int, int]] = {}
+        self._quota_files: dict[JobId, tuple[Path, ...]] = {}
+        """Files with the quotas of the jobs, which are named at every change of any job."""
         for group in (self._node.parent, self._node):
             make_group(group)
             if v2:
@@ -130,13 +132,17 @@ class BandwidthThrottle:
 
     def quota_writes(self, job: JobId, quota: float) -> list[tuple[Path, str]]:
         quota_us, period_us = quota_and_period_us(quota)
-        group = (self._node / job).absolute()
+        files = self._files_of(job)
         if self._v2:
-            return [(group / "cpu.max", f"{quota_us} {period_us}")]
-        return [
-            (group / "cpu.cfs_period_us", str(period_us)),
-            (group / "cpu.cfs_quota_us", str(quota_us)),
-        ]
+            return [(files[0], f"{quota_us} {period_us}")]
+        return [(files[0], str(period_us)), (files[1], str(quota_us))]
+
+    def _files_of(self, job: JobId) -> tuple[Path, ...]:
+        if job not in self._quota_files:
+            group = (self._node / job).absolute()
+            names = ("cpu.max",) if self._v2 else ("cpu.cfs_period_us", "cpu.cfs_quota_us")
+            self._quota_files[job] = tuple(group / name for name in names)
+        return self._quota_files[job]
 
     def stopped_path(self, job: JobId) -> Path | None:
         return None
@@ -145,18 +151,15 @@ class BandwidthThrottle:
         return
 
     def release(self, job: JobId) -> None:
-        group = self._node / job
         self._set.pop(job, None)
-        if self._v2:
-            write_group(group / "cpu.max", "max")
-        else:
-            write_group(group / "cpu.cfs_quota_us", "-1")
+        write_group(self._files_of(job)[-1], "max" if self._v2 else "-1")
 
     def suspend(self, job: JobId, *, suspended: bool) -> None:
         return
 
     def remove(self, job: JobId) -> None:
         self._set.pop(job, None)
+        self._quota_files.pop(job, None)
         remove_group(self._node / job)
 
     def close(self) -> None:

@@ -45,9 +45,9 @@ class ShimFolder:
 
     def path(self, job: JobId) -> Path:
         """Return the socket path of a job, which never changes."""
-        path = self._root / job / _SOCKET
+        path = f"{self._root}/{job}/{_SOCKET}"
         if len(os.fsencode(path)) <= UNIX_PATH_MAX:
-            return path
+            return Path(path)
         return self._root / hashlib.sha256(job.encode()).hexdigest()[:_SHORT] / _SOCKET
 
     def prepare(self) -> None:
