@@ -107,12 +107,6 @@ def test_nothing_of_a_job_is_alive_after_its_end(tmp_path: Path, daemon: str) ->
     assert not Path(f"/proc/{int((tmp_path / 'pid').read_text())}").exists()
 
 
-def test_processes_that_fork_without_end_are_ended(tmp_path: Path) -> None:
-    (tmp_path / "fork.sh").write_text("while :; do (sh fork.sh &) ; done\n")
-    script = "sh fork.sh & sleep 0.2; exit 4"
-    assert shell(tmp_path, script, processes_max=0).end()["exit_code"] == 4
-
-
 def test_signals_for_the_agent_do_not_end_a_keeper(tmp_path: Path) -> None:
     job = KeptJob(order(tmp_path, *SLEEP)).go()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE, signal.SIGUSR1):
