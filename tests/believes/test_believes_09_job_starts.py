@@ -7,9 +7,10 @@ import contextlib
 import os
 import shutil
 import socket
+import sys
 import tempfile
 from collections.abc import Container, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import grpc
@@ -29,9 +30,11 @@ from wattfold.contract.ids import JobId
 from wattfold.nodeagent.adapters.jobs.keeper_source import KeeperSource
 from wattfold.nodeagent.adapters.jobs.processes import Starting, readable
 from wattfold.nodeagent.core.errors import Broken
+from wattfold.v1 import node_agent_pb2 as pb
 
 FLAGS = (*EMULATE, "--masks", "affinity", "--throttle", "signals")
 ONE = str(CPUS[0])
+ROOT = Path(__file__).resolve().parents[2]
 KEEPER = "wattfold-keeper"
 HIGH = range(3, 256)
 """Descriptors above those of input, output and errors."""
@@ -245,3 +248,41 @@ def test_no_descriptor_is_left_in_the_agent(tmp_path: Path) -> None:
             assert os.listdir("/proc/self/fd") == before
 
     asyncio.run(run())
+
+
+def test_a_node_without_a_keeper_says_so_and_starts_jobs_when_it_is_there(root: Path) -> None:
+    """It keeps caps meanwhile, and starts jobs when the program is there."""
+    places = copied_sources(root)
+    node = AgentProcess(root, *FLAGS, "--kill-jobs-on-exit")
+    node.libraries = places.libraries
+    node.start()
+    why = "no wattfold-keeper, the program that starts jobs: install wattfold-shims"
+    assert "event=node_cannot_start_jobs" in node.log()
+    assert why in node.log()
+    node.lease()
+    assert node.caps(package_0=40)[0].status == pb.CAP_STATUS_OK
+    with pytest.raises(grpc.RpcError, match=why):
+        node.launch("a", ["true"], ONE)
+    shutil.copy(found_keeper(), places.lib / KEEPER)
+    until(lambda: "event=node_can_start_jobs" in node.log())
+    node.launch("a", ["true"], ONE)
+    assert node.ended("a").exit_code == 0
+    assert node.stop() == 0, node.log()
+
+
+@dataclass(frozen=True)
+class Copied:
+    """Sources as an installation has them, and the folder of their compiled files."""
+
+    libraries: str
+    lib: Path
+
+
+def copied_sources(root: Path) -> Copied:
+    """The sources of this checkout in another place, so that nothing built is found there."""
+    shims = root / "installed"
+    shutil.copytree(ROOT / "runtime_shims/src", shims)
+    lib = shims / "wattfold/shims/lib"
+    lib.mkdir()
+    own = str(ROOT / "runtime_shims/src")
+    return Copied(":".join([str(shims), *(p for p in sys.path if p and p != own)]), lib)

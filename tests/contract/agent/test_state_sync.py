@@ -77,6 +77,24 @@ def test_records_written_during_a_sync_share_the_next(tmp_path: Path, disk: Slow
     run(go)
 
 
+def test_records_written_shortly_after_each_other_share_a_sync(
+    tmp_path: Path, disk: SlowDisk
+) -> None:
+    async def go() -> None:
+        sync = StateSync(tmp_path)
+        disk.go.release(1000)
+        for name in ("a", "b"):
+            (tmp_path / name).touch()
+            sync.soon(name)
+            # The sync has been asked for, and goes on with the next turn of the loop at the latest.
+            await asyncio.sleep(0)
+        await idle(sync)
+        assert sorted(disk.synced[:2]) == ["a", "b"]
+        assert disk.synced[2:] == [tmp_path.name]
+
+    run(go)
+
+
 def test_a_record_that_is_gone_costs_nothing(tmp_path: Path, disk: SlowDisk) -> None:
     async def go() -> None:
         sync = StateSync(tmp_path)

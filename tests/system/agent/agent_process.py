@@ -45,12 +45,14 @@ class AgentProcess:
     """A descriptor for its standard error instead of its log."""
     prefix: tuple[str, ...] = ()
     """Words in front of its command, such as `setpriv`."""
+    libraries = ":".join(p for p in sys.path if p)
+    """Where its modules are."""
     readable_by: int | None = None
     """An account that must be able to run the agent's installation, as its jobs do."""
 
     def start(self) -> AgentProcess:
         """Start the agent and wait for its ready line."""
-        python, libraries = sys.executable, ":".join(p for p in sys.path if p)
+        python, libraries = sys.executable, self.libraries
         reader = self.uid if self.uid is not None else self.readable_by
         if reader is not None:
             installed = installation_for(reader)

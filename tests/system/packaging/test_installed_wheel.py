@@ -6,6 +6,7 @@ are skipped.
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -135,12 +136,15 @@ def test_the_agent_is_small_and_has_the_client(install: Install, tmp_path: Path)
     folders = f"--state-dir {tmp_path}/state --run-dir {tmp_path}/run"
     done = agent.run(f"wattfold-agent check --emulate {folders}")
     assert done.returncode in (0, 1), done
-    assert "the agent starts" in done.stdout
+    assert "the agent starts but starts no job" in " ".join(done.stdout.split())
+    assert "no wattfold-keeper" in " ".join(done.stdout.split())
     # The program is short of certification, but not of packages.
     assert "Python package" not in agent.run("wattfold certify --no-store -- true").stderr
 
 
-def test_the_agent_finds_the_wheel_of_the_shims(install: Install, tmp_path: Path) -> None:
+def test_the_agent_finds_the_wheel_of_the_shims_and_its_keeper(
+    install: Install, tmp_path: Path
+) -> None:
     agent = install("agent")
     uv = str(Path(sys.executable).parent / "uv")
     build = [uv, "build", "-q", "--wheel", "-o", str(tmp_path), str(ROOT / "runtime_shims")]
@@ -155,6 +159,10 @@ def test_the_agent_finds_the_wheel_of_the_shims(install: Install, tmp_path: Path
     report = agent.run(f"wattfold-agent check --emulate --json {folders}").stdout
     assert str(agent.folder / "lib") in report
     assert "libwattfold_omp.so" in report
+    findings = {found["subject"]: found for found in json.loads(report)["findings"]}
+    assert findings["keeper"]["status"] == "ok", findings
+    (keeper,) = agent.folder.glob("lib/python3*/site-packages/wattfold/shims/lib/wattfold-keeper")
+    assert os.access(keeper, os.X_OK)
 
 
 @contextmanager

@@ -227,7 +227,7 @@ def make_group(path: Path) -> None:
 def write_group(path: Path, value: str) -> None:
     """Write one value of a cgroup. Raises OSError with the path."""
     # Several times for each job, so without a buffer and a decoder.
-    fd = os.open(path, os.O_WRONLY | os.O_TRUNC)
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     try:
         os.write(fd, value.encode("ascii"))
     finally:
