@@ -333,3 +333,21 @@ def test_no_job_is_started_on_a_node_that_was_given_back(node: Node) -> None:
     node.leave()
     text = refused(lambda: node.agent.launch("j", JOB, BOTH), grpc.StatusCode.FAILED_PRECONDITION)
     assert "left" in text
+
+
+@need_bandwidth
+def test_the_guard_knows_the_quota_of_a_job_from_its_start_to_its_end() -> None:
+    with tempfile.TemporaryDirectory(prefix="wattfold-") as folder:
+        root = Path(folder)
+        agent = AgentProcess(root, "--config", emulation_file(root), *EMULATE)
+        agent.flags += ("--masks", "affinity", "--throttle", "cgroup")
+        agent.start()
+        writes = root / "state/guard-writes.json"
+        try:
+            agent.launch("quick", ["sleep", "1000"], BOTH)
+            assert "/quick/cpu" in writes.read_text()
+            agent.signal("quick", signal.SIGKILL)
+            agent.ended("quick")
+            until(lambda: "/quick/cpu" not in writes.read_text())
+        finally:
+            end(agent)

@@ -19,7 +19,6 @@ from wattfold.nodeagent.adapters.jobs.job_groups import ending_root, pids_here
 from wattfold.nodeagent.adapters.jobs.keeper_source import KeeperSource
 from wattfold.nodeagent.adapters.jobs.throttle import bandwidth_here
 from wattfold.nodeagent.adapters.state_store import unsafe_parent
-from wattfold.nodeagent.core.errors import Refused
 from wattfold.nodeagent.core.findings import GIVE_WRITE, Finding, Status
 from wattfold.nodeagent.core.gpus import NodeGpu
 
@@ -175,11 +174,9 @@ def folder(subject: str, key: str, path: Path) -> Finding:
 
 def keeper() -> Finding:
     """Return whether the program that starts jobs can be executed."""
-    try:
-        KeeperSource().test()
-    except Refused as refused:
+    if why := KeeperSource().fault():
         remedy = "pip install ./runtime_shims; or run scripts/build_shims in a checkout"
-        return _unusable("keeper", f"{refused}; the agent starts no job", remedy)
+        return _unusable("keeper", f"{why}; the agent starts no job", remedy)
     return Finding(subject="keeper", status=Status.OK, finding="can be executed")
 
 

@@ -22,7 +22,7 @@ _REMEDY = "install wattfold-shims of this version, or run scripts/build_shims in
 
 
 class KeeperSource:
-    """Makes keepers. Used from the event loop, except for `test`."""
+    """Makes keepers. Used from the event loop, except for `fault`."""
 
     def __init__(self, path: Path | None = None) -> None:
         self._path = path
@@ -50,12 +50,16 @@ class KeeperSource:
             ],
         )
 
-    def test(self) -> None:
-        """Check that the program is there, of this version, and can be executed. Raises Broken."""
-        if self._fd is not None:
-            _check(self._fd, KEEPER_FILE)
-            return
-        os.close(self._opened())
+    def fault(self) -> str:
+        """Execute the program without an order. Returns why it starts no job; empty = it does."""
+        try:
+            if self._fd is not None:
+                _check(self._fd, KEEPER_FILE)
+            else:
+                os.close(self._opened())
+        except Broken as broken:
+            return str(broken)
+        return ""
 
     def close(self) -> None:
         """Close the program. Its keepers stay."""

@@ -31,10 +31,9 @@ def _try_all(store: StateStore, shims: Path, keepers: KeeperSource) -> str:
     try:
         _try_state(store)
         _try_files(shims)
-        keepers.test()
     except NodeFault as fault:
         return str(fault)
-    return ""
+    return keepers.fault()
 
 
 def _try_state(store: StateStore) -> None:

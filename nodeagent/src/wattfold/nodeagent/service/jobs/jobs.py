@@ -79,7 +79,7 @@ class NodeJobs:
         self.shims = ShimServer(shims_root, self._job_of_pid, self._mask_order)
         self._ports = ports
         self._background = Background()
-        self._keepers = KeeperSource()
+        keepers = self._keepers = KeeperSource()
         self._files = JobFiles(ports.store)
         records = JobRecords(members=members, save=self._files.save, note=self._files.note)
         self._ranks = NodeTasks(ports.topology, members)
@@ -97,9 +97,7 @@ class NodeJobs:
         self.adopted = AdoptedJobs(
             self.jobs, cpus, ports, self._files, self.ends, self.shims, spawn, on_change
         )
-        self.starts = Starts(
-            lambda: probe(ports.store, shims_root, self._keepers), spawn, on_change
-        )
+        self.starts = Starts(lambda: probe(ports.store, shims_root, keepers), spawn, on_change)
         self._on_change = on_change
 
     def start(self) -> None:
@@ -116,10 +114,8 @@ class NodeJobs:
         live = [job.id for job in self.jobs.values() if job.live]
         self._ports.steps.keep_only(live)
         self.shims.keep_only(live)
-        try:
-            self._keepers.test()
-        except Refused as refused:
-            self.starts.refused(str(refused))
+        if why := self._keepers.fault():
+            self.starts.refused(why)
         self._background.spawn(self._strays.watch())
         self._background.spawn(self.adopted.watch())
         self._background.spawn(self._epochs.watch(self.jobs))
