@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from wattfold.nodeagent.adapters import beat
 from wattfold.nodeagent.core.energy import PowerHistory, mean_power_uw
+from wattfold.nodeagent.service.power.sampling import sample_for_ever
 
 
 class _Loop(asyncio.SelectorEventLoop):
@@ -51,6 +52,50 @@ def test_periodic_work_shares_its_wake_ups():
         loop.close()
     assert counts == {0.1: 1000, 0.5: 400, 1.0: 100}
     assert loop.wakes <= 1005, "only the fastest work wakes the agent"
+
+
+class _Samples:
+    """Records the beats of all samples."""
+
+    def __init__(self):
+        self.beats, self.at_floor, self.lease_ns = [], False, 1
+
+    def remaining_ns(self):
+        return self.lease_ns
+
+    def sample(self, beats=1):
+        self.beats.append(beats)
+
+
+def test_a_node_at_rest_is_sampled_for_its_checks_only():
+    """Jobs need the fast samples, and so does a node that is not at its floors without a lease."""
+    loop, power, idle = _Loop(), _Samples(), [True]
+
+    async def run():
+        task = asyncio.create_task(sample_for_ever(power, lambda: idle[0]))
+        for state in (
+            {"idle": True},
+            {"idle": False},
+            {"idle": True},
+            {"idle": True, "lease_ns": 0},
+            {"idle": True, "lease_ns": 0, "at_floor": True},
+        ):
+            idle[0] = state.pop("idle")
+            power.lease_ns, power.at_floor = 1, False
+            for name, value in state.items():
+                setattr(power, name, value)
+            await asyncio.sleep(1.0)  # The state counts from the next sample on.
+            power.beats.clear()
+            await asyncio.sleep(2.0)
+            seen.append((set(power.beats), len(power.beats)))
+        task.cancel()
+
+    seen: list[tuple[set[int], int]] = []
+    try:
+        loop.run_until_complete(run())
+    finally:
+        loop.close()
+    assert seen == [({5}, 4), ({1}, 20), ({5}, 4), ({1}, 20), ({5}, 4)]
 
 
 # Small numbers, so that times are often equal.

@@ -179,7 +179,7 @@ async def run(config: Config) -> None:
     service = NodeAgentService(inventory, power, jobs, accounting, changes)
     server, address = await _serve(config, service)
     background = [
-        asyncio.create_task(sample_for_ever(power)),
+        asyncio.create_task(sample_for_ever(power, accounting.is_idle)),
         asyncio.create_task(_account_for_ever(accounting)),
         asyncio.create_task(manager.reassure_for_ever()),
     ]

@@ -21,15 +21,17 @@ async def next_beat(period_s: float) -> None:
     await asyncio.sleep(_next_s(period_s) - asyncio.get_running_loop().time())
 
 
-async def on_beats(period_s: float, act: Callable[[], None]) -> None:
-    """Call back at each beat until cancelled. It takes half the turns of the loop of a task."""
+async def on_beats(period_s: float, act: Callable[[], float]) -> None:
+    """Call back at each beat until cancelled. It takes half the turns of the loop of a task.
+
+    The callback returns the next period.
+    """
     loop = asyncio.get_running_loop()
     timer: asyncio.TimerHandle
 
     def beat() -> None:
         nonlocal timer
-        act()
-        timer = loop.call_at(_next_s(period_s), beat)
+        timer = loop.call_at(_next_s(act()), beat)
 
     timer = loop.call_at(_next_s(period_s), beat)
     try:

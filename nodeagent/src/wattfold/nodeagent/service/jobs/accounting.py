@@ -108,12 +108,16 @@ class Accounting:
         self._drop_ended()
         self._next_ns = now_ns + _QUICK.interval_ns(time.thread_time_ns() - scanned_ns)
 
+    def is_idle(self) -> bool:
+        """Whether no job holds cores of the node."""
+        return not any(job.live for job in self._jobs.jobs.values())
+
     async def until_due(self) -> None:
         """Wait until the next sample is due."""
-        if any(job.live for job in self._jobs.jobs.values()):
-            await asyncio.sleep(max(0.0, (self._next_ns - time.monotonic_ns()) / NS_PER_S))
-        else:
+        if self.is_idle():
             await next_beat(_IDLE_S)
+        else:
+            await asyncio.sleep(max(0.0, (self._next_ns - time.monotonic_ns()) / NS_PER_S))
 
     def adopted(self) -> None:
         """Take over adopted jobs, so that their earlier usage is not charged again."""

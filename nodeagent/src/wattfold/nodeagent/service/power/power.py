@@ -41,8 +41,8 @@ from wattfold.nodeagent.service.power.power_ports import (
 from wattfold.nodeagent.service.power.zone_state import ZoneState, new_state
 
 SAMPLE_NS = 100_000_000
-_DRIFT_SAMPLES = 5
-"""The settings are compared with the current values every 0.5 s."""
+CHECK_BEATS = 5
+"""The settings are compared with the current values every 0.5 s, the time of so many samples."""
 _HELD_NS_MIN = NS_PER_S
 """Shorter windows have too few samples to distinguish power from noise."""
 _AGENT_RECORD = "agent.json"
@@ -71,7 +71,7 @@ class NodePower:
         self._guard = guard
         self._clock = clock or LoopClock()
         self._timer: Timer | None = None
-        self._samples = 0
+        self._beats = 0
         self._entered = False
         self._renewing = asyncio.Lock()
         self._repeats = Repeats()
@@ -170,20 +170,20 @@ class NodePower:
         }
         return [done[id(request)] for request in requests]
 
-    def sample(self) -> None:
-        """Read all energy counters. Periodically compares the caps with the settings."""
+    def sample(self, beats: int = 1) -> None:
+        """Read all energy counters. Compares caps with the settings every `CHECK_BEATS` beats."""
         for state in self.zones.values():
             if not state.zone.cannot_measure:
                 self._sample_zone(state)
-        self._samples += 1
+        due, self._beats = divmod(self._beats + beats, CHECK_BEATS)
         if self.left:
-            if self._samples % _DRIFT_SAMPLES == 0:
+            if due:
                 self._read_all()
             return
         lapsed = not self.lease.live(self._clock.now_ns())
         if lapsed and not self.at_floor:
             self._to_floor()
-        if self._samples % _DRIFT_SAMPLES == 0:
+        if due:
             self._check_drift()
             for state in self.zones.values():
                 self._check_held(state)
