@@ -78,18 +78,15 @@ class PassProfile:
 
     def __post_init__(self) -> None:
         check_scaling(self.t1_s, self.average_parallelism, self.sigma)
-        curve = self.curve
         if not 0 <= self.beta < 1:
             raise ValueError(f"beta must be in [0, 1), got {self.beta} ({self.app})")
-        for name, stated, computed in (
-            ("p_low", self.p_low_w, curve.p_low_w),
-            ("p_high", self.p_high_w, curve.p_high_w),
-        ):
-            # Published and typed figures are rounded; larger deviations are mistakes.
-            if not abs(stated - computed) <= 0.05 * computed:
-                raise ValueError(
-                    f"{name} of {self.app} is {stated} W, but its curve gives {computed:.2f} W"
-                )
+        frequencies = self.f_low_ghz, self.f_high_ghz
+        mistake = _power_mistake(self.a, self.b, self.c, *frequencies, self.p_low_w, self.p_high_w)
+        if mistake is not None:
+            name, stated_w, curve_w = mistake
+            raise ValueError(
+                f"{name} of {self.app} is {stated_w} W, but its curve gives {curve_w:.2f} W"
+            )
 
     @classmethod
     def of_curve(
@@ -209,6 +206,32 @@ class PassProfile:
         ends_ghz = cubic_frequencies_ghz(self.a, self.b, self.c, np.asarray([low_w, high_w]))
         middle = np.linspace(ends_ghz[0], ends_ghz[1], count)[1:-1]
         return (low_w, *(float(self.curve.power_w(f)) for f in middle), high_w)
+
+
+@lru_cache(maxsize=4096)
+def _power_mistake(
+    a: float,
+    b: float,
+    c: float,
+    f_low_ghz: float,
+    f_high_ghz: float,
+    p_low_w: float,
+    p_high_w: float,
+) -> tuple[str, float, float] | None:
+    """Return the name of a wrong power, the stated value and that of the curve; None = no mistake.
+
+    The result is cached, because jobs of an application differ only in work.
+    Raises ValueError if there is no such curve.
+    """
+    curve = PowerCurve(a=a, b=b, c=c, f_low_ghz=f_low_ghz, f_high_ghz=f_high_ghz)
+    for name, stated_w, curve_w in (
+        ("p_low", p_low_w, curve.p_low_w),
+        ("p_high", p_high_w, curve.p_high_w),
+    ):
+        # Published and typed figures are rounded; larger deviations are mistakes.
+        if not abs(stated_w - curve_w) <= 0.05 * curve_w:
+            return name, stated_w, curve_w
+    return None
 
 
 def _published(

@@ -41,8 +41,18 @@ def main(parent_pid: int) -> int:
         answers.flush()
         if not gc.isenabled():
             gc.freeze()
+            collect_seldom()
             gc.enable()
     return 0
+
+
+def collect_seldom() -> None:
+    """Let garbage collection run only after many new objects.
+
+    A copy of the state has hundreds of thousands of objects that stay. With the thresholds of
+    Python, collection takes a fourth of the time of a first planning round with 10,000 jobs.
+    """
+    gc.set_threshold(50_000, 20, 20)
 
 
 def _die_with_parent(parent_pid: int) -> bool:

@@ -16,6 +16,7 @@ from wattfold.coordinator.core.model.jobs.spec import (
     ResizeMode,
 )
 from wattfold.coordinator.core.model.jobs.speeds import SeenSpeed
+from wattfold.coordinator.core.model.pickled_state import pickled_by_position
 from wattfold.coordinator.core.model.resource_manager import Allocation
 from wattfold.coordinator.models.forecast import NOTHING_KNOWN, SimilarRuns
 
@@ -44,6 +45,9 @@ class JobState(enum.Enum):
     LOST = "lost"
     TIMED_OUT = "timed-out"
 
+    # Members are singletons, and sets of states are searched for every job. Enum hashes names.
+    __hash__ = object.__hash__
+
 
 class Ender(enum.Enum):
     """Reason why a job is ended that has not ended by itself."""
@@ -70,6 +74,7 @@ KEEPS_STATES = frozenset({JobState.SUSPENDED, JobState.ENDING})
 """Jobs in these states keep their resources, and plans do not contain them."""
 
 
+@pickled_by_position
 @dataclass(slots=True, kw_only=True)
 class Job:
     """State of a job. Times are coordinator time in nanoseconds, -1 = not yet."""

@@ -13,6 +13,7 @@ from wattfold.coordinator.core.model.jobs.promise import Promise
 from wattfold.coordinator.core.model.jobs.spec import JobSpec
 from wattfold.coordinator.core.model.node import NodeSpec
 from wattfold.coordinator.core.model.node_power import NO_CHANGE, PowerPlan
+from wattfold.coordinator.core.model.pickled_state import pickled_by_position
 from wattfold.coordinator.core.model.queue import NO_WAITS, Queue, Waits
 from wattfold.coordinator.core.model.reservation import Reservation
 from wattfold.coordinator.models.pass_model import PassProfile
@@ -146,6 +147,7 @@ class Snapshot:
         return self.budget_uw - self.reserved_uw - sum(node.fixed_uw for node in self.nodes)
 
 
+@pickled_by_position
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Waiting:
     """Why a job is not in a plan. ``never``: no change of load alone will let it start.

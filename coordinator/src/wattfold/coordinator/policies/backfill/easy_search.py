@@ -32,7 +32,7 @@ from wattfold.coordinator.core.model.reservation import Windows
 from wattfold.coordinator.models.pass_model import SizeUnit
 from wattfold.coordinator.policies.backfill.candidates import Candidate, RunningJob, Shape
 from wattfold.coordinator.policies.backfill.expected_starts import Unexplained
-from wattfold.coordinator.policies.backfill.job_size import size_of
+from wattfold.coordinator.policies.backfill.job_size import size_key, size_of
 from wattfold.coordinator.policies.port import Change, Decision, NamedJobs, Reason, Site
 from wattfold.coordinator.policies.resources.estimates import duration_ns
 from wattfold.coordinator.policies.resources.requests import yielding
@@ -168,8 +168,7 @@ class EasySearch:
 
     def _sized(self, job: int, view: JobView) -> Candidate:
         cap_uw, spec = self._level_uw(view), view.spec
-        asked = spec.unit_amounts, spec.node_filters, spec.levels, spec.unit_cores, spec.spread
-        key = spec.unit, spec.min_size, view.max_size, cap_uw, *asked
+        key = size_key(view, cap_uw)
         sizes, shapes = self._known.sizes, self._known.shapes
         if key not in sizes:
             sizes[key] = size_of(view, self._site, self._settings.size, cap_uw)

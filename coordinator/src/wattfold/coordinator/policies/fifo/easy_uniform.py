@@ -31,7 +31,7 @@ from wattfold.coordinator.core.power.charge import (
     gpus_uw,
     shares_uw,
 )
-from wattfold.coordinator.policies.backfill.job_size import size_of
+from wattfold.coordinator.policies.backfill.job_size import size_key, size_of
 from wattfold.coordinator.policies.driver.in_turn import InTurn
 from wattfold.coordinator.policies.driver.site_view import site_of
 from wattfold.coordinator.policies.fifo.policy import FifoEasy
@@ -154,6 +154,7 @@ class _Capped:
     def __init__(self, snapshot: Snapshot, level_uw: int, size: str) -> None:
         self._level_uw = level_uw
         self._site, self._size = site_of(snapshot), size
+        self._sizes: dict[tuple[object, ...], int] = {}
         self._kinds = {view.spec.node_id: view.spec.kind for view in snapshot.nodes}
         self._first = snapshot.nodes[0].spec.kind
 
@@ -163,27 +164,29 @@ class _Capped:
         shares = current.shares if current is not None else ()
         kinds = {self._kinds[s.node_id] for s in shares if s.node_id in self._kinds}
         cap_uw = max(self._level_uw, 1)
-        capped = replace(view, spec=replace(view.spec, cap_uw=cap_uw))
-        if current is not None:
-            size = current.size
-        else:
-            size = size_of(view, self._site, self._size, cap_uw)
+        size = current.size if current is not None else self._size_of(view, cap_uw)
         time_s = run_time_s(
             view, kinds or (self._first,), size or view.spec.min_size, self._level_uw
         )
-        spec = replace(capped.spec, time_ns=max(round(time_s * 1e9), 1))
-        if view.planned_ns:
+        time_ns, planned_ns = max(round(time_s * 1e9), 1), view.planned_ns
+        if planned_ns:
             # Reservations use the user's estimate, at this level too.
-            asked_ns = spec.time_ns * view.spec.time_ns // view.planned_ns
-            capped = replace(capped, planned_ns=spec.time_ns)
-            spec = replace(spec, time_ns=asked_ns)
+            time_ns, planned_ns = time_ns * view.spec.time_ns // planned_ns, time_ns
         if current is not None:
             leveled = self.leveled(current)
             leveled_s = within_limit(view.spec, time_s) / 1e9
             current = (
                 current if leveled is current else replace(leveled, expected_total_s=leveled_s)
             )
-        return replace(capped, spec=spec, current=current)
+        spec = replace(view.spec, cap_uw=cap_uw, time_ns=time_ns)
+        return replace(view, spec=spec, current=current, planned_ns=planned_ns)
+
+    def _size_of(self, view: JobView, cap_uw: int) -> int:
+        """Return the size of a waiting job, computed once for equal requests."""
+        key = size_key(view, cap_uw)
+        if key not in self._sizes:
+            self._sizes[key] = size_of(view, self._site, self._size, cap_uw)
+        return self._sizes[key]
 
     def leveled(self, assignment: Assignment) -> Assignment:
         """Return an assignment at the level, limited to the cap ranges of its nodes.

@@ -90,6 +90,8 @@ class ParmQueue:
 
     def _run(self, place: tuple[int, int]) -> _JobBlock:
         """Return the run that contains a place, or would contain it."""
+        if place >= self._runs[-1].places[0]:
+            return self._runs[-1]  # Most jobs come last.
         after = bisect_right(self._runs, place, key=lambda run: run.places[0])
         return self._runs[max(after - 1, 0)]
 

@@ -466,10 +466,8 @@ class ParmScheduler(Scheduler):
             kins.setdefault(one.kin(self._on(one)), []).append(one)
         for kin, jobs in kins.items():
             self._lay_out_kin(kin, jobs, nodes)
-        for job in self._stale:
-            self._queued.touch(job)
-            if self._renamed is not None:
-                self._renamed[job] = None
+        if self._renamed is not None:
+            self._renamed.update(dict.fromkeys(self._stale))
         self._stale.clear()
 
     def _lay_out_kin(
@@ -486,6 +484,8 @@ class ParmScheduler(Scheduler):
         unlike = list(dict.fromkeys(works))
         options = dict(zip(unlike, shape.timed(np.asarray(unlike)), strict=True))
         for one, work in zip(jobs, works, strict=True):
+            if one.options is not None:
+                self._queued.touch(one.job)  # The columns of a new job are not computed yet.
             one.lay_out(offers, shape, options[work])
 
     def _on(self, entry: ParmJob) -> list[NodeId]:

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from wattfold.coordinator.core.model.jobs.spec import JobSpec, ResizeMode
 from wattfold.coordinator.models.pass_model import SizeUnit
@@ -72,6 +73,7 @@ Costs = dict[str, ResizeCost]
 """Costs by `cost_key`."""
 
 
+@lru_cache(maxsize=4096)
 def cost_key(app: str, unit: SizeUnit, mode: ResizeMode) -> str:
     """Return the key of a cost. Restarts have keys without a mode, as in older journals."""
     known = f"{app}/{unit.value}"

@@ -11,6 +11,7 @@ from wattfold.coordinator.core.model.jobs.core_sharing import CoreSharing
 from wattfold.coordinator.core.model.jobs.mail import NO_MAIL, MailRequest
 from wattfold.coordinator.core.model.jobs.spread import Spread
 from wattfold.coordinator.core.model.levels import PLAIN, Levels
+from wattfold.coordinator.core.model.pickled_state import pickled_by_position
 from wattfold.coordinator.models.pass_model import SizeUnit
 
 UNKNOWN_UID = -1
@@ -51,6 +52,7 @@ MAPPED = frozenset({ResizeMode.MAP, ResizeMode.REBUILD})
 """Modes of Charm++ programs, which receive a processor map. A rebuild ends the PEs outside it."""
 
 
+@pickled_by_position
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobSpec:
     """A submission. Sizes count ``unit``; ``cap_uw`` 0 leaves the cap to the policy.
