@@ -7,7 +7,7 @@
   random numbers and read no clock, even through packages that they may import.
 - A value goes only to a name of its own unit. The unit is the last part of a name (`cap_uw`), or
   the part before `max` and similar words. Products and quotients have no unit here.
-- Comments contain no notes of open work.
+- Comments contain no notes of open work, in tests and scripts of the shell too.
 """
 
 from __future__ import annotations
@@ -28,6 +28,9 @@ PURE = (
     "proto/src/wattfold/contract/",
 )
 SOURCES = ("coordinator/src/", "nodeagent/src/", "runtime_shims/", "proto/src/", "scripts/")
+NOTED = (*SOURCES, "tests/", "packaging/", ".ci/")
+"""Files whose comments are read. Their other rules hold for the sources only."""
+_SUFFIXES = frozenset({"", ".py", ".pyi", ".sh", ".c", ".h", ".cpp", ".ci", ".C", ".S"})
 IMPURE = re.compile(
     r"(open|input|print|eval|exec|__import__|breakpoint"
     r"|numpy\.(random|datetime64 of now|load|save|savez|loadtxt|savetxt|genfromtxt|fromfile|memmap)"
@@ -154,7 +157,7 @@ def findings(name: str, text: str) -> Iterator[tuple[int, str]]:
     for number, line in enumerate(text.splitlines(), 1):
         if _NOTE.search(line):
             yield number, "a note of work to do: do it, or open an issue"
-    if name.endswith(".py"):
+    if name.endswith(".py") and name.startswith(SOURCES):
         tree = ast.parse(text)
         yield from mixed_units(tree)
         if name.startswith(PURE):
@@ -164,11 +167,13 @@ def findings(name: str, text: str) -> Iterator[tuple[int, str]]:
             )
 
 
-def _tracked() -> Iterator[str]:
+def tracked() -> Iterator[str]:
+    """Names of the files to read."""
     told = subprocess.run(
-        ["git", "ls-files", *SOURCES], cwd=ROOT, capture_output=True, text=True, check=True
+        ["git", "ls-files", *NOTED], cwd=ROOT, capture_output=True, text=True, check=True
     )
-    return (name for name in told.stdout.splitlines() if name.endswith((".py", ".c", ".h", ".cpp")))
+    paths = (name for name in told.stdout.splitlines() if Path(name).suffix in _SUFFIXES)
+    return (name for name in paths if (ROOT / name).is_file())
 
 
 def main(names: Iterable[str]) -> int:
@@ -182,4 +187,4 @@ def main(names: Iterable[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:] or _tracked()))
+    sys.exit(main(sys.argv[1:] or tracked()))

@@ -91,12 +91,27 @@ def test_conversions_and_products_pass(text: str) -> None:
 
 @pytest.mark.parametrize(
     ("file", "text"),
-    [(ADAPTER, "x = 1  # TODO: more"), (SHIM, "/* FIXME */"), (SHIM, "// XXX look again")],
+    [
+        (ADAPTER, "x = 1  # TO" + "DO: more"),
+        (SHIM, "/* FIX" + "ME */"),
+        (SHIM, "// XX" + "X look again"),
+        ("tests/unit/test_sample.py", "# TO" + "DO: assert more"),
+        ("scripts/sample", "# FIX" + "ME: quote this"),
+    ],
 )
 def test_work_to_do_stands_in_no_comment(file: str, text: str) -> None:
     assert [reason for _, reason in tree.findings(file, text)] == [
         "a note of work to do: do it, or open an issue"
     ]
+
+
+def test_comments_of_tests_and_scripts_are_read_too() -> None:
+    names = set(tree.tracked())
+    assert {"tests/conftest.py", "scripts/setup", "scripts/demo", ".ci/run"} <= names
+
+
+def test_tests_may_mix_units() -> None:
+    assert not [*tree.findings("tests/unit/test_sample.py", "cap_w = cap_uw")]
 
 
 def test_an_unused_function_is_found_and_an_idle_entry_too(tmp_path: Path) -> None:
