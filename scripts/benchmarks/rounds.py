@@ -243,9 +243,8 @@ def _print(rows: list[Row]) -> None:
     load = f"{os.cpu_count()} cpus, load {os.getloadavg()[0]:.1f}"
     print(f"Rounds; CPU time in the worker, ms; {load}")
     print(
-        f"{'policy':<16}{'nodes':>6}{'sizes in':>10}{'waiting':>9}{'running':>9}{'first':>10}{'calls':>7}"
-        f"{'median':>10}"
-        f"{'longest':>10}{'answer kB':>11}"
+        f"{'policy':<16}{'nodes':>6}{'sizes in':>10}{'waiting':>9}{'running':>9}"
+        f"{'first':>10}{'calls':>7}{'median':>10}{'longest':>10}{'answer kB':>11}"
     )
     for row in rows:
         print(
