@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import gc
 import os
 import select
 import subprocess
@@ -61,6 +62,19 @@ def test_calls_share_one_warm_process() -> None:
             pid = await value_of(worker, functions.pid)
             assert pid != os.getpid()
             assert await value_of(worker, functions.warmed) == [pid]
+
+    run(scenario())
+
+
+def test_garbage_is_collected_seldom_after_the_warm_up() -> None:
+    """A copy of the state has many objects that stay, and each collection visits new ones."""
+
+    async def scenario() -> None:
+        async with SolverWorker(functions.warm_up) as worker:
+            assert await value_of(worker, gc.isenabled)
+            threshold, *_ = await value_of(worker, gc.get_threshold)
+            assert threshold >= 10_000
+            assert await value_of(worker, gc.get_freeze_count) > 0
 
     run(scenario())
 
