@@ -326,6 +326,8 @@ async def _probing(site: Site) -> AsyncIterator[Any]:
         probing = asyncio.create_task(_probe(stub, site.delays_s))
         try:
             yield stub
+            if probing.done():
+                await probing  # A refused probe fails the benchmark, with its reason.
         finally:
             probing.cancel()
             await asyncio.gather(probing, return_exceptions=True)

@@ -6,9 +6,10 @@ import asyncio
 import importlib
 import itertools
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
+import grpc
 import pytest
 
 BENCHMARKS = Path(__file__).resolve().parents[2] / "scripts/benchmarks"
@@ -63,3 +64,20 @@ def test_a_stall_delays_every_probe_that_was_due_in_it(monkeypatch: pytest.Monke
     asyncio.run(run())
     assert sorted(delays_s[:5])[-1] >= 4 * scale.PROBE_S
     assert sum(delay_s >= scale.PROBE_S for delay_s in delays_s[:5]) >= 4
+
+
+def test_a_probe_that_fails_fails_the_benchmark(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Otherwise its missing delays would count as no delay."""
+    scale: Any = benchmark("scale", monkeypatch)
+    nobody = SimpleNamespace(address=f"unix:{tmp_path}/nobody", delays_s=[])
+
+    async def run() -> None:
+        async with scale._probing(nobody):
+            (probing,) = (task for task in asyncio.all_tasks() if "_probe" in str(task.get_coro()))
+            await asyncio.wait({probing})
+
+    with pytest.raises(ExceptionGroup) as failed:
+        asyncio.run(run())
+    assert failed.group_contains(grpc.aio.AioRpcError)
