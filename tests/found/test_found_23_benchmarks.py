@@ -73,9 +73,12 @@ def test_a_probe_that_fails_fails_the_benchmark(
     scale: Any = benchmark("scale", monkeypatch)
     nobody = SimpleNamespace(address=f"unix:{tmp_path}/nobody", delays_s=[])
 
+    def is_probe(task: asyncio.Task[Any]) -> bool:
+        return getattr(task.get_coro(), "__qualname__", "") == "_probe"
+
     async def run() -> None:
         async with scale._probing(nobody):
-            (probing,) = (task for task in asyncio.all_tasks() if "_probe" in str(task.get_coro()))
+            (probing,) = (task for task in asyncio.all_tasks() if is_probe(task))
             await asyncio.wait({probing})
 
     with pytest.raises(ExceptionGroup) as failed:
