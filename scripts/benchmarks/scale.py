@@ -351,8 +351,10 @@ async def _probe(stub: Any, delays_s: list[float]) -> None:
     request = pb.ListProfilesRequest(app="none")
 
     async def ask(due_s: float) -> None:
-        await stub.ListProfiles(request, timeout=60)
-        delays_s.append(time.monotonic() - due_s)
+        try:
+            await stub.ListProfiles(request, timeout=60)
+        finally:
+            delays_s.append(time.monotonic() - due_s)  # At the end: of unanswered requests, too.
 
     async with asyncio.TaskGroup() as asking:
         due_s = time.monotonic()

@@ -66,6 +66,33 @@ def test_a_stall_delays_every_probe_that_was_due_in_it(monkeypatch: pytest.Monke
     assert sum(delay_s >= scale.PROBE_S for delay_s in delays_s[:5]) >= 4
 
 
+def test_requests_without_an_answer_are_delays_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A loop that is held to the end of a part answers no request of that part."""
+    scale: Any = benchmark("scale", monkeypatch)
+    delays_s: list[float] = []
+
+    class Held:
+        """Service that never answers."""
+
+        def __init__(self) -> None:
+            self.asked = asyncio.Event()
+
+        async def ListProfiles(self, request: Any, timeout: float) -> None:  # noqa: N802
+            del request, timeout
+            self.asked.set()
+            await asyncio.Event().wait()
+
+    async def run() -> None:
+        service = Held()
+        probing = asyncio.create_task(scale._probe(service, delays_s))
+        await service.asked.wait()
+        probing.cancel()
+        await asyncio.gather(probing, return_exceptions=True)
+
+    asyncio.run(run())
+    assert delays_s
+
+
 def test_a_probe_that_fails_fails_the_benchmark(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
