@@ -422,16 +422,11 @@ def _count_lines(stream: IO[bytes], counts: list[int], position: int) -> None:
 def _lease_rows(site: Site, noted: Noted, what: str, gap_s_max: float) -> list[Row]:
     """``what`` names the part of the run, empty = the first."""
     part = f"{what}: " if what else ""
-    silent = site.newly_silent()
+    silent, gap_s = site.newly_silent(), noted.gap_s_max
     return [
         Row(what=f"{part}nodes called silent", value=silent, unit="", at_most=0),
         Row(what=f"{part}leases lapsed", value=noted.lapsed, unit="", at_most=0),
-        Row(
-            what=f"{part}longest gap of renewals",
-            value=noted.gap_s_max,
-            unit="s",
-            at_most=gap_s_max,
-        ),
+        Row(what=f"{part}longest gap of renewals", value=gap_s, unit="s", at_most=gap_s_max),
     ]
 
 

@@ -10,10 +10,15 @@ import pytest
 from unit.core.stage import job_spec, node_spec, on, package, planning_round, reading
 
 from wattfold.contract.cpuset import CpuSet
-from wattfold.contract.ids import JobId, NodeId
+from wattfold.contract.ids import JobId, NodeId, ZoneName
 from wattfold.coordinator.adapters.clock import Clock
 from wattfold.coordinator.adapters.journal.journal import Journal
-from wattfold.coordinator.adapters.learning.observations import JobSample, NodeSample, Observations
+from wattfold.coordinator.adapters.learning.observations import (
+    JobSample,
+    NodeSample,
+    Observations,
+    ZoneSample,
+)
 from wattfold.coordinator.adapters.learning.profiles import Lesson, ProgressLearner, fit_lesson
 from wattfold.coordinator.adapters.service import Service
 from wattfold.coordinator.core.machine import CoordinatorCore
@@ -321,3 +326,23 @@ def test_observations_sum_the_newest_samples() -> None:
     assert (seen.power_uw, seen.peak_uw) == (5, 5)
     seen.drop(N0)
     assert (seen.power_uw, seen.peak_uw, seen.energy_uj) == (0, 5, 0)
+
+
+def test_the_mean_power_of_a_meter_needs_readings_of_half_a_second() -> None:
+    """Over a shorter time, the mean of the agent counts."""
+
+    def seen_w(last_s: float) -> int:
+        seen = Observations()
+        for at_s, energy_uj in ((1.0, 0), (last_s, round((last_s - 1.0) * 40e6))):
+            zone = ZoneSample(
+                power_uw=7_000_000,
+                energy_uj=energy_uj,
+                energy_at_ns=round(at_s * S),
+                cap_uw=0,
+                valid=True,
+            )
+            meters = {ZoneName("package-0"): zone}
+            seen.take(replace(sample(at_s), base_power_uw=0, zones=meters))
+        return seen.power_uw // 1_000_000
+
+    assert [seen_w(last_s) for last_s in (1.4, 1.45, 1.55, 2.0)] == [7, 7, 40, 40]
