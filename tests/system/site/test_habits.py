@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import socket
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -80,6 +81,7 @@ CASES = {
     "wattfold show 17": Case(job=RUNNING, says=r"state +.?running"),
     "wattfold logs -f 17": Case(job=ENDED, says="^from the program$"),
     "wattfold attach 17": Case(job=ENDED, says="^from the program$"),
+    "wattfold shell 17 -- hostname": Case(job=RUNNING, says=f"^{socket.gethostname()}$"),
     "wattfold wait 17": Case(job=ENDED),
     "wattfold history --since 7d": Case(job=ENDED, says=r"^17 .*completed"),
     "wattfold report --by user --since 7d": Case(job=ENDED, says="USER"),

@@ -195,6 +195,13 @@ def test_a_job_of_root_runs_where_root_asks(site: LiveSite) -> None:
 # Permissions.
 
 
+def test_a_shell_is_for_the_account_of_the_job_and_no_other(site: LiveSite, running: str) -> None:
+    assert "only nobody may open a shell in it" in refused(OTHER, site, "shell", running)
+    # Root is an operator here, and may cancel the job, but not act as its account.
+    done = site.wattfold("shell", running, "--", "id", check=1)
+    assert f"job {running} belongs to nobody; only nobody may open a shell in it" in done.stderr
+
+
 @pytest.mark.parametrize(
     "command",
     [

@@ -13,6 +13,7 @@ import pytest
 from system.account_install import Installation, installation_for
 from system.agent.agent_process import AgentProcess
 
+from wattfold.v1 import common_pb2
 from wattfold.v1 import node_agent_pb2 as pb
 
 OWNER, OTHER = 65534, 65533
@@ -120,6 +121,39 @@ def test_the_account_itself_starts_nothing_with_a_wrong_key(
     done = shell(node, installed, "true", key=b"x" * 32, wait_s="30")
     assert done.returncode == 255
     assert "not a remote shell of job j" in done.stderr
+
+
+def test_a_shell_in_a_running_job_is_of_its_account(
+    node: AgentProcess, installed: Installation, tmp_path: Path
+) -> None:
+    node.work().chmod(0o777)
+    given = {
+        "env": {"COLOUR": "blue"},
+        "umask": 0o027,
+        "resource_limits": [common_pb2.ResourceLimit(name="nofile", soft=333)],
+    }
+    node.launch("j", ["sleep", "1000"], str(CPUS[0]), user="nobody", attempt=1, **given)
+    request = pb.OpenShellRequest(header=node.header(), job_id="j", attempt=1, step_key=KEY)
+    node.stub.OpenShell(request, timeout=240)
+    request.header.CopyFrom(node.header())
+    node.stub.OpenShell(request, timeout=240)
+    tells = "id -un; id -G; umask; ulimit -Sn; echo $COLOUR; pwd; echo $PPID"
+    done = shell(node, installed, tells, wait_s="30")
+    groups = " ".join(map(str, os.getgrouplist("nobody", OWNER)))
+    *told, host = done.stdout.splitlines()
+    # The remote shell asks for its own folder.
+    assert told == ["nobody", groups, "0027", "333", "blue", "/"], done.stderr
+    assert "-c" in Path(f"/proc/{host}/cmdline").read_text(), "one host for both calls"
+    refused = shell(node, installed, "true", uid=OTHER)
+    assert "no step host of job j on this node" in refused.stderr
+    request.header.CopyFrom(node.header())
+    request.attempt = 2
+    with pytest.raises(grpc.RpcError) as early:
+        node.stub.OpenShell(request, timeout=240)
+    assert "attempt 1 here, not 2" in str(early.value)
+    node.signal("j", 15)
+    assert node.ended("j").exit_code == 143
+    assert not Path(f"/proc/{host}").exists()
 
 
 def run_as(uid: int, command: str) -> tuple[int, str]:

@@ -73,6 +73,7 @@ ANYBODY = {
 ANYBODY |= {"Watch", "ListHistory", "GetReport"}
 OWNERS = {"Cancel", "Hold", "Release", "Explain", "GetEnvironment"}
 OWNERS |= {"Requeue", "SuspendJob", "ResumeJob", "ResizeJob", "SignalJob", "ModifyJob"}
+ACCOUNTS = {"OpenShell"}
 
 
 def spec_of(peer: Peer, **fields: Any) -> JobSpec:
@@ -104,8 +105,8 @@ def asked(peer: Peer, name: str, *specs: JobSpec, **fields: Any) -> str:
 def test_who_may_make_a_call(name: str) -> None:
     spec = spec_of(ADA)
     for peer in OPERATORS:
-        assert asked(peer, name, spec) == ""
-    assert (asked(ADA, name, spec) == "") == (name in ANYBODY | OWNERS)
+        assert (asked(peer, name, spec) == "") == (name not in ACCOUNTS)
+    assert (asked(ADA, name, spec) == "") == (name in ANYBODY | OWNERS | ACCOUNTS)
     assert (asked(EVE, name, spec) == "") == (name in ANYBODY)
     assert (asked(NOBODY, name, spec) == "") == (name in ANYBODY)
 

@@ -17,6 +17,7 @@ from wattfold.contract.step_protocol import (
     FrameKind,
     FrameReader,
     StepExit,
+    StepRequest,
 )
 from wattfold.coordinator.cli.rsh import rsh_session
 from wattfold.coordinator.cli.rsh.rsh import (
@@ -27,7 +28,7 @@ from wattfold.coordinator.cli.rsh.rsh import (
     read_places,
     run,
 )
-from wattfold.coordinator.cli.rsh.rsh_session import RshError, run_remote
+from wattfold.coordinator.cli.rsh.rsh_session import RshError, StepHostAt, run_remote
 
 PLACES = [
     HostEntry(node_id="n0", address="unix:/a", alias="127.0.0.1"),
@@ -161,7 +162,9 @@ def test_a_signal_that_comes_with_the_request_is_passed_on(
     serving = Thread(target=host)
     serving.start()
     with there:
-        assert run_remote("true", True, "unix:/none", "n1", "1", b"key") == 9
+        node = StepHostAt(address="unix:/none", node="n1", job="1", key=b"key")
+        request = StepRequest(command=b"true", cwd=b"/")
+        assert run_remote(request, node, no_input=True) == 9
         serving.join()
     assert not own_signals, "it ended this process, and the command did not hear of it"
     assert kinds[0] is FrameKind.REQUEST

@@ -1,12 +1,16 @@
-"""Step host: runs the steps of a job on a node where its program did not start.
+"""Step host: runs the steps of a job, and the shells of its user.
 
-The keeper starts it instead of the job's command, so that account, cores and accounting are those
-of the job. The agent passes it connections over a listening socket, to which only the agent can
-connect. The peer of each connection has to prove that it has the key of the job (`step_process`).
-SIGTERM ends all steps, and then the host itself with exit status 0. It uses only the standard
-library and ``contract``.
+On a node where the program of a job does not start, the keeper starts the host instead of the
+command of the job, so that account, cores and accounting are those of the job. On other nodes the
+agent starts it beside the job when its user opens a shell (`service/jobs/shells.py`). Steps then
+get environment and folder of FIRST, the first process of the job.
 
-    python -c '...' FOLDER NODE JOB LISTENER
+The agent passes it connections over a listening socket, to which only the agent can connect. The
+peer of each connection has to prove that it has the key of the job (`step_process`). SIGTERM ends
+all steps, and then the host itself with exit status 0. It uses only the standard library and
+``contract``.
+
+    python -c '...' FOLDER NODE JOB LISTENER [FIRST]
 """
 
 from __future__ import annotations
@@ -24,7 +28,7 @@ from dataclasses import dataclass
 from wattfold.contract.step_protocol import StepError
 from wattfold.nodeagent.session_processes import below
 from wattfold.nodeagent.step_process import StepConnection
-from wattfold.nodeagent.step_surroundings import Surroundings, account_shell
+from wattfold.nodeagent.step_surroundings import Surroundings, surroundings
 
 KEY_NAME = "key"
 STEPS_MAX = 256
@@ -36,14 +40,12 @@ _STOP_S = 60.0
 
 def main() -> None:
     """Serve until SIGTERM."""
-    folder, node, job, inherited = sys.argv[1:5]
+    folder, node, job, inherited, *first = sys.argv[1:]
     with contextlib.suppress(OSError), open("/proc/self/comm", "w", encoding="ascii") as file:
         file.write("wattfold-steps")
     with open(os.path.join(folder, KEY_NAME), "rb") as file:
         key = file.read()
-    around = Surroundings(
-        key=key, job=job, node=node, cwd=os.getcwd(), env=dict(os.environb), shell=account_shell()
-    )
+    around = surroundings(key, job, node, int(first[0]) if first else 0)
     listener = socket.socket(fileno=int(inherited))
     listener.set_inheritable(False)
     listener.setblocking(False)

@@ -13,12 +13,12 @@ import os
 import secrets
 import signal
 import socket
-import subprocess
 import time
 from selectors import EVENT_READ, EVENT_WRITE, BaseSelector
 
 from wattfold.contract.step_protocol import (
     DATA_BYTES_MAX,
+    FROM_SHELL_PROVEN,
     FROM_SHELL_RUNNING,
     INPUT_WINDOW_BYTES,
     MAC_BYTES,
@@ -31,11 +31,12 @@ from wattfold.contract.step_protocol import (
     StepExit,
     StepProtocolError,
     StepRequest,
-    of_a_node,
+    TerminalSize,
     pack_credit,
     same_mac,
 )
 from wattfold.nodeagent.session_processes import session_members
+from wattfold.nodeagent.step_command import StepCommand, start_command
 from wattfold.nodeagent.step_surroundings import Surroundings, start_folder
 
 PROOF_S = 5.0
@@ -62,9 +63,8 @@ class StepConnection:
         self._out = bytearray()
         self._input = bytearray()
         self._input_ends = False
-        self._process: subprocess.Popen[bytes] | None = None
-        self._pipes: dict[int, FrameKind] = {}
-        self._stdin: int | None = None
+        self._window: TerminalSize | None = None
+        self._command: StepCommand | None = None
         self._watched: dict[int, int] = {}
         self._finished = False
         self._ending = False
@@ -80,10 +80,10 @@ class StepConnection:
                 self._receive()
             if events & EVENT_WRITE:
                 self._flush()
-        elif fd == self._stdin:
+        elif self._command is not None and fd == self._command.stdin:
             self._feed()
-        elif fd in self._pipes:
-            self._take_output(fd)
+        elif self._command is not None and fd in self._command.outputs:
+            self._take_output(self._command, fd)
         self._watch()
 
     def child_changed(self) -> None:
@@ -99,7 +99,7 @@ class StepConnection:
         if self._ending:
             self._signal_session(signal.SIGKILL)
             self._gone()
-        elif self._finished or self._process is None:
+        elif self._finished or self._command is None:
             self._hang_up()
         self._watch()
 
@@ -108,7 +108,7 @@ class StepConnection:
         self._close_conn()
         if self._ending or self.closed:
             return
-        if self._process is None:
+        if self._command is None:
             self._gone()
             return
         self._ending = True
@@ -147,6 +147,8 @@ class StepConnection:
             self._prove(frame.body)
         elif frame.kind is FrameKind.REQUEST:
             self._start(StepRequest.unpack(frame.body))
+        elif frame.kind is FrameKind.WINDOW:
+            self._resize(TerminalSize.unpack(frame.body))
         elif frame.kind is FrameKind.STDIN:
             self._input += frame.body
             if len(self._input) > INPUT_WINDOW_BYTES or self._input_ends:
@@ -159,9 +161,9 @@ class StepConnection:
             number = int.from_bytes(frame.body, "little")
             if number not in ALLOWED_SIGNALS:
                 raise StepProtocolError(f"signal {number} cannot be forwarded")
-            if self._process is not None:
+            if self._command is not None:
                 with contextlib.suppress(ProcessLookupError, PermissionError):
-                    os.killpg(self._process.pid, number)
+                    os.killpg(self._command.process.pid, number)
 
     def _prove(self, body: bytes) -> None:
         around = self._around
@@ -178,7 +180,7 @@ class StepConnection:
             self._refuse(f"not a remote shell of job {around.job}")
             return
         self.proven = True
-        self._reader.expected = frozenset({FrameKind.REQUEST})
+        self._reader.expected = FROM_SHELL_PROVEN
         self._send(Frame(FrameKind.WELCOME, meeting.host_mac()))
 
     def _send(self, frame: Frame) -> None:
@@ -202,11 +204,11 @@ class StepConnection:
                 self._conn.shutdown(socket.SHUT_WR)
 
     def _refuse(self, why: str) -> None:
-        if self._process is None:
+        if self._command is None:
             self._finished = True
             self.deadline_s = time.monotonic() + LINGER_S
         self._send(StepError(text=why).frame())
-        if self._process is not None:
+        if self._command is not None:
             self._hang_up()
 
     def _hang_up(self) -> None:
@@ -229,7 +231,6 @@ class StepConnection:
         self.deadline_s = None
         self._reader.expected = FROM_SHELL_RUNNING
         around = self._around
-        env = {**around.env, **{n: v for n, v in request.env if not of_a_node(n)}}
         cwd, missing = start_folder(request.cwd, around.cwd)
         if missing:
             note = (
@@ -237,79 +238,68 @@ class StepConnection:
             )
             self._send(Frame(FrameKind.STDERR, note.encode("utf-8", "replace")[:4096]))
         try:
-            self._process = subprocess.Popen(
-                [around.shell, "-c", request.command],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                start_new_session=True,
-                cwd=cwd,
-                env=env,
-                bufsize=0,
-            )
+            self._command = start_command(request, around, cwd, self._window)
         except OSError as error:
             self._refuse(f"cannot start the command on {around.node}: {error.strerror}")
+
+    def _resize(self, size: TerminalSize) -> None:
+        if self._command is None:
+            self._window = size
             return
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        assert self._process.stderr is not None
-        self._stdin = self._process.stdin.fileno()
-        self._pipes = {
-            self._process.stdout.fileno(): FrameKind.STDOUT,
-            self._process.stderr.fileno(): FrameKind.STDERR,
-        }
-        for fd in (self._stdin, *self._pipes):
-            os.set_blocking(fd, False)
+        with contextlib.suppress(OSError):
+            # Its terminal may have been hung up.
+            self._command.resize(size)
 
     def _feed(self) -> None:
-        if self._stdin is None:
+        command = self._command
+        if command is None or command.stdin is None:
             self._give_credit(len(self._input))
             self._input.clear()
             return
         if self._input:
             try:
-                taken = os.write(self._stdin, self._input[:DATA_BYTES_MAX])
+                taken = os.write(command.stdin, self._input[:DATA_BYTES_MAX])
             except BlockingIOError:
                 taken = 0
             except OSError:
                 # The command reads no more, so its input is discarded, as with a pipe.
-                self._close_stdin()
+                self._close_stdin(command)
                 taken = len(self._input)
             del self._input[:taken]
             self._give_credit(taken)
         if self._input_ends and not self._input:
-            self._close_stdin()
+            self._close_stdin(command)
 
     def _give_credit(self, taken: int) -> None:
         if taken:
             self._send(Frame(FrameKind.CREDIT, pack_credit(taken)))
 
-    def _close_stdin(self) -> None:
-        if self._stdin is not None and self._process is not None and self._process.stdin:
-            self._unwatch(self._stdin)
-            with contextlib.suppress(OSError):
-                self._process.stdin.close()
-            self._stdin = None
+    def _close_stdin(self, command: StepCommand) -> None:
+        if command.stdin is not None:
+            self._unwatch(command.stdin)
+            command.close_stdin()
 
-    def _take_output(self, fd: int) -> None:
+    def _take_output(self, command: StepCommand, fd: int) -> None:
         try:
             data = os.read(fd, DATA_BYTES_MAX)
         except BlockingIOError:
             return
         except OSError:
+            # A terminal without processes.
             data = b""
         if data:
-            self._send(Frame(self._pipes[fd], data))
+            self._send(Frame(command.outputs[fd], data))
             return
         self._unwatch(fd)
-        del self._pipes[fd]
+        command.close_output(fd)
         self._finish_if_done()
 
     def _finish_if_done(self) -> None:
         """Send the exit when the command has ended and its outputs are closed."""
-        process = self._process
-        if process is None or self._finished or self.closed:
+        command = self._command
+        if command is None or self._finished or self.closed:
             return
+        process = command.process
         # Not reaped: while its PID is in use, its session can be signalled safely.
         options = os.WEXITED | os.WNOHANG | os.WNOWAIT
         ended = os.waitid(os.P_PID, process.pid, options)
@@ -319,19 +309,19 @@ class StepConnection:
             if not list(session_members(process.pid)):
                 self._gone()
             return
-        if self._pipes:
+        if command.outputs:
             return
         self._finished = True
         killed = ended.si_code != os.CLD_EXITED
         status = ended.si_status
         end = StepExit(signal=status) if killed else StepExit(code=status)
         self.deadline_s = time.monotonic() + LINGER_S
-        self._close_stdin()
+        self._close_stdin(command)
         self._send(Frame(FrameKind.EXIT, end.pack()))
 
     def _signal_session(self, number: int) -> None:
-        if self._process is not None:
-            for pid in session_members(self._process.pid):
+        if self._command is not None:
+            for pid in session_members(self._command.process.pid):
                 with contextlib.suppress(ProcessLookupError, PermissionError):
                     os.kill(pid, number)
 
@@ -340,15 +330,10 @@ class StepConnection:
         self._close_conn()
         for fd in list(self._watched):
             self._unwatch(fd)
-        process = self._process
-        if process is not None:
-            for pipe in (process.stdin, process.stdout, process.stderr):
-                if pipe is not None:
-                    with contextlib.suppress(OSError):
-                        pipe.close()
+        if self._command is not None:
+            self._command.close()
             # Killed, but perhaps not dead yet. In that case the next start of a command reaps it.
-            process.poll()
-        self._stdin, self._pipes = None, {}
+            self._command.process.poll()
         self.closed = True
 
     # Descriptors of the selector.
@@ -359,10 +344,11 @@ class StepConnection:
         wanted: dict[int, int] = {}
         if self._conn is not None:
             wanted[self._conn.fileno()] = EVENT_READ | (EVENT_WRITE if self._out else 0)
-        if len(self._out) < OUTPUT_BYTES_MAX and self._conn is not None:
-            wanted.update(dict.fromkeys(self._pipes, EVENT_READ))
-        if self._stdin is not None and self._input:
-            wanted[self._stdin] = EVENT_WRITE
+        if (command := self._command) is not None:
+            if len(self._out) < OUTPUT_BYTES_MAX and self._conn is not None:
+                wanted.update(dict.fromkeys(command.outputs, EVENT_READ))
+            if command.stdin is not None and self._input:
+                wanted[command.stdin] = EVENT_WRITE
         for fd in self._watched.keys() - wanted.keys():
             self._unwatch(fd)
         for fd, events in wanted.items():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import pwd
+import resource
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -21,6 +22,39 @@ class Surroundings:
     cwd: str
     env: Mapping[bytes, bytes]
     shell: str
+
+
+def surroundings(key: bytes, job: str, node: str, first: int) -> Surroundings:
+    """Return the settings of this process, or those of the first process of its job (0 = none).
+
+    A host that the agent starts beside a running job takes over environment, folder, umask and soft
+    limits of the job's first process. Raises OSError.
+    """
+    cwd, env = os.getcwd(), dict(os.environb)
+    if first:
+        env = _environment_of(first)
+        # The link is followed when a step starts.
+        cwd = f"/proc/{first}/cwd"
+        _take_limits_of(first)
+    return Surroundings(key=key, job=job, node=node, cwd=cwd, env=env, shell=account_shell())
+
+
+def _environment_of(pid: int) -> dict[bytes, bytes]:
+    with open(f"/proc/{pid}/environ", "rb") as file:
+        pairs = [entry.partition(b"=") for entry in file.read().split(b"\0")]
+    return {name: value for name, equals, value in pairs if name and equals}
+
+
+def _take_limits_of(pid: int) -> None:
+    for which in {getattr(resource, name) for name in dir(resource) if name.startswith("RLIMIT_")}:
+        soft, _ = resource.prlimit(pid, which)
+        _, hard = resource.getrlimit(which)
+        if hard != resource.RLIM_INFINITY and (soft == resource.RLIM_INFINITY or soft > hard):
+            soft = hard
+        resource.setrlimit(which, (soft, hard))
+    with open(f"/proc/{pid}/status", encoding="utf-8", errors="replace") as file:
+        umask = next(line for line in file if line.startswith("Umask:"))
+    os.umask(int(umask.split()[1], 8))
 
 
 def start_folder(wanted: bytes, other: str) -> tuple[str, str]:

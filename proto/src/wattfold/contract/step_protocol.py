@@ -10,10 +10,12 @@ the key of the job, and the host proves the same. Only then the shell sends its 
                                <- CHALLENGE  nonce
     PROOF  nonce, mac ->
                                <- WELCOME  mac
-    REQUEST ->
+    WINDOW? REQUEST ->
     STDIN*, STDIN_END ->       <- STDOUT*, STDERR*, CREDIT*
-    SIGNAL* ->                 <- EXIT
+    SIGNAL*, WINDOW* ->        <- EXIT
                                or at any time <- ERROR
+
+A WINDOW before the request asks for a terminal of this size. Later ones resize it.
 
 The socket itself limits the rate of output. Input has its own window, which CREDIT extends by the
 bytes that the program has read. So signals and the end of the connection never wait behind input.
@@ -45,6 +47,7 @@ _JOB_LINE = b"WFSTEP1 "
 _HEADER = struct.Struct("<BI")
 _EXIT = struct.Struct("<II")
 _CREDIT = struct.Struct("<I")
+_WINDOW = struct.Struct("<HH")
 
 
 class StepProtocolError(ValueError):
@@ -66,9 +69,13 @@ class FrameKind(IntEnum):
     CREDIT = 10
     EXIT = 11
     ERROR = 12
+    WINDOW = 13
 
 
-FROM_SHELL_RUNNING = frozenset({FrameKind.STDIN, FrameKind.STDIN_END, FrameKind.SIGNAL})
+FROM_SHELL_PROVEN = frozenset({FrameKind.REQUEST, FrameKind.WINDOW})
+FROM_SHELL_RUNNING = frozenset(
+    {FrameKind.STDIN, FrameKind.STDIN_END, FrameKind.SIGNAL, FrameKind.WINDOW}
+)
 FROM_HOST_RUNNING = frozenset(
     {FrameKind.STDOUT, FrameKind.STDERR, FrameKind.CREDIT, FrameKind.EXIT, FrameKind.ERROR}
 )
@@ -179,7 +186,10 @@ def same_mac(one: bytes, other: bytes) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepRequest:
-    """Request to run a command: a line for the account's shell, its folder and added variables."""
+    """Request to run a command: a line for the account's shell, its folder and added variables.
+
+    Without a command, the shell itself runs. An empty folder stands for the folder of the job.
+    """
 
     command: bytes
     cwd: bytes
@@ -206,6 +216,26 @@ class StepRequest:
             raise StepProtocolError("a variable without a name or a value")
         env = tuple((name, value) for name, _, value in pairs)
         return cls(command=fields[0], cwd=fields[1], env=env)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TerminalSize:
+    """Size of a terminal in characters; 0 = unknown."""
+
+    rows: int
+    columns: int
+
+    def pack(self) -> bytes:
+        """Return its bytes."""
+        return _WINDOW.pack(min(self.rows, 0xFFFF), min(self.columns, 0xFFFF))
+
+    @classmethod
+    def unpack(cls, body: bytes) -> TerminalSize:
+        """Return the size in a body. Raises StepProtocolError."""
+        if len(body) != _WINDOW.size:
+            raise StepProtocolError(f"WINDOW has {len(body)} bytes, which is not a valid length")
+        rows, columns = _WINDOW.unpack(body)
+        return cls(rows=rows, columns=columns)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

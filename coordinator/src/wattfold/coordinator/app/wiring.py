@@ -136,6 +136,7 @@ async def wire(
         lambda: planner.policy.name,
         access.rules,
         agents.signal,
+        agents.open_shell,
     )
     api.switches_power = config.power.configured
     api.sends_mail = bool(config.mail.program)

@@ -185,6 +185,17 @@ class NodeAgentService(node_agent_pb2_grpc.NodeAgentServicer):
 
         return await self._command(request, context, act)
 
+    async def OpenShell(
+        self, request: pb.OpenShellRequest, context: Context
+    ) -> pb.OpenShellResponse:
+        """Let the address for steps accept shells in a running job."""
+
+        async def act() -> pb.OpenShellResponse:
+            await self._jobs.shells.open(request.job_id, request.attempt, request.step_key)
+            return pb.OpenShellResponse()
+
+        return await self._command(request, context, act)
+
     async def ListProcesses(
         self, request: pb.ListProcessesRequest, context: Context
     ) -> pb.ListProcessesResponse:

@@ -459,6 +459,26 @@ class SignalJobResponse(_message.Message):
     node_ids: _containers.RepeatedScalarFieldContainer[str]
     def __init__(self, node_ids: _Optional[_Iterable[str]] = ...) -> None: ...
 
+class OpenJobShellRequest(_message.Message):
+    __slots__ = ("job_id", "node_id")
+    JOB_ID_FIELD_NUMBER: _ClassVar[int]
+    NODE_ID_FIELD_NUMBER: _ClassVar[int]
+    job_id: str
+    node_id: str
+    def __init__(self, job_id: _Optional[str] = ..., node_id: _Optional[str] = ...) -> None: ...
+
+class OpenJobShellResponse(_message.Message):
+    __slots__ = ("node_id", "attempt", "steps_address", "step_key")
+    NODE_ID_FIELD_NUMBER: _ClassVar[int]
+    ATTEMPT_FIELD_NUMBER: _ClassVar[int]
+    STEPS_ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    STEP_KEY_FIELD_NUMBER: _ClassVar[int]
+    node_id: str
+    attempt: int
+    steps_address: str
+    step_key: bytes
+    def __init__(self, node_id: _Optional[str] = ..., attempt: _Optional[int] = ..., steps_address: _Optional[str] = ..., step_key: _Optional[bytes] = ...) -> None: ...
+
 class ModifyJobRequest(_message.Message):
     __slots__ = ("job_id", "limit_ns", "priority", "due_at_s", "name", "size_min", "size_max")
     JOB_ID_FIELD_NUMBER: _ClassVar[int]

@@ -84,6 +84,11 @@ class CoordinatorStub(object):
                 request_serializer=wattfold_dot_v1_dot_coordinator__pb2.SignalJobRequest.SerializeToString,
                 response_deserializer=wattfold_dot_v1_dot_coordinator__pb2.SignalJobResponse.FromString,
                 _registered_method=True)
+        self.OpenShell = channel.unary_unary(
+                '/wattfold.v1.Coordinator/OpenShell',
+                request_serializer=wattfold_dot_v1_dot_coordinator__pb2.OpenJobShellRequest.SerializeToString,
+                response_deserializer=wattfold_dot_v1_dot_coordinator__pb2.OpenJobShellResponse.FromString,
+                _registered_method=True)
         self.ModifyJob = channel.unary_unary(
                 '/wattfold.v1.Coordinator/ModifyJob',
                 request_serializer=wattfold_dot_v1_dot_coordinator__pb2.ModifyJobRequest.SerializeToString,
@@ -316,6 +321,13 @@ class CoordinatorServicer(object):
     def SignalJob(self, request, context):
         """Sends a signal to the processes of a running job. Only for the account of the job and operators, as is the next
         call.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def OpenShell(self, request, context):
+        """Opens a door for shells in a running job, on one of its nodes. Only for the account of the job.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -592,6 +604,11 @@ def add_CoordinatorServicer_to_server(servicer, server):
                     servicer.SignalJob,
                     request_deserializer=wattfold_dot_v1_dot_coordinator__pb2.SignalJobRequest.FromString,
                     response_serializer=wattfold_dot_v1_dot_coordinator__pb2.SignalJobResponse.SerializeToString,
+            ),
+            'OpenShell': grpc.unary_unary_rpc_method_handler(
+                    servicer.OpenShell,
+                    request_deserializer=wattfold_dot_v1_dot_coordinator__pb2.OpenJobShellRequest.FromString,
+                    response_serializer=wattfold_dot_v1_dot_coordinator__pb2.OpenJobShellResponse.SerializeToString,
             ),
             'ModifyJob': grpc.unary_unary_rpc_method_handler(
                     servicer.ModifyJob,
@@ -1029,6 +1046,33 @@ class Coordinator(object):
             '/wattfold.v1.Coordinator/SignalJob',
             wattfold_dot_v1_dot_coordinator__pb2.SignalJobRequest.SerializeToString,
             wattfold_dot_v1_dot_coordinator__pb2.SignalJobResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def OpenShell(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/wattfold.v1.Coordinator/OpenShell',
+            wattfold_dot_v1_dot_coordinator__pb2.OpenJobShellRequest.SerializeToString,
+            wattfold_dot_v1_dot_coordinator__pb2.OpenJobShellResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -776,6 +776,22 @@ class ForgetProcessResponse(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
 
+class OpenShellRequest(_message.Message):
+    __slots__ = ("header", "job_id", "attempt", "step_key")
+    HEADER_FIELD_NUMBER: _ClassVar[int]
+    JOB_ID_FIELD_NUMBER: _ClassVar[int]
+    ATTEMPT_FIELD_NUMBER: _ClassVar[int]
+    STEP_KEY_FIELD_NUMBER: _ClassVar[int]
+    header: _common_pb2.CommandHeader
+    job_id: str
+    attempt: int
+    step_key: bytes
+    def __init__(self, header: _Optional[_Union[_common_pb2.CommandHeader, _Mapping]] = ..., job_id: _Optional[str] = ..., attempt: _Optional[int] = ..., step_key: _Optional[bytes] = ...) -> None: ...
+
+class OpenShellResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
 class RenewLeaseRequest(_message.Message):
     __slots__ = ("header", "duration_ns")
     HEADER_FIELD_NUMBER: _ClassVar[int]

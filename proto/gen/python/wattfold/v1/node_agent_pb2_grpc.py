@@ -79,6 +79,11 @@ class NodeAgentStub(object):
                 request_serializer=wattfold_dot_v1_dot_node__agent__pb2.SuspendRequest.SerializeToString,
                 response_deserializer=wattfold_dot_v1_dot_node__agent__pb2.SuspendResponse.FromString,
                 _registered_method=True)
+        self.OpenShell = channel.unary_unary(
+                '/wattfold.v1.NodeAgent/OpenShell',
+                request_serializer=wattfold_dot_v1_dot_node__agent__pb2.OpenShellRequest.SerializeToString,
+                response_deserializer=wattfold_dot_v1_dot_node__agent__pb2.OpenShellResponse.FromString,
+                _registered_method=True)
         self.ListProcesses = channel.unary_unary(
                 '/wattfold.v1.NodeAgent/ListProcesses',
                 request_serializer=wattfold_dot_v1_dot_node__agent__pb2.ListProcessesRequest.SerializeToString,
@@ -168,6 +173,13 @@ class NodeAgentServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def OpenShell(self, request, context):
+        """Makes the address for steps accept shells of the user in a running job, until the job ends. Idempotent.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def ListProcesses(self, request, context):
         """Running processes, and ended processes that are not yet forgotten.
         """
@@ -245,6 +257,11 @@ def add_NodeAgentServicer_to_server(servicer, server):
                     servicer.Suspend,
                     request_deserializer=wattfold_dot_v1_dot_node__agent__pb2.SuspendRequest.FromString,
                     response_serializer=wattfold_dot_v1_dot_node__agent__pb2.SuspendResponse.SerializeToString,
+            ),
+            'OpenShell': grpc.unary_unary_rpc_method_handler(
+                    servicer.OpenShell,
+                    request_deserializer=wattfold_dot_v1_dot_node__agent__pb2.OpenShellRequest.FromString,
+                    response_serializer=wattfold_dot_v1_dot_node__agent__pb2.OpenShellResponse.SerializeToString,
             ),
             'ListProcesses': grpc.unary_unary_rpc_method_handler(
                     servicer.ListProcesses,
@@ -510,6 +527,33 @@ class NodeAgent(object):
             '/wattfold.v1.NodeAgent/Suspend',
             wattfold_dot_v1_dot_node__agent__pb2.SuspendRequest.SerializeToString,
             wattfold_dot_v1_dot_node__agent__pb2.SuspendResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def OpenShell(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/wattfold.v1.NodeAgent/OpenShell',
+            wattfold_dot_v1_dot_node__agent__pb2.OpenShellRequest.SerializeToString,
+            wattfold_dot_v1_dot_node__agent__pb2.OpenShellResponse.FromString,
             options,
             channel_credentials,
             insecure,

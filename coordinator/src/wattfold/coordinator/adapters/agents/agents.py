@@ -66,6 +66,13 @@ class Agents:
             return "the coordinator has no contact with this node"
         return await link.commands.signal(job_id, attempt, number)
 
+    async def open_shell(self, node_id: NodeId, job_id: JobId, attempt: int) -> tuple[bytes, str]:
+        """Let a node accept shells in a job. Return their key, or why this failed."""
+        link = self._links.get(node_id)
+        if link is None:
+            return b"", "the coordinator has no contact with this node"
+        return await link.commands.open_shell(job_id, attempt)
+
     def perform(self, action: act.Action) -> None:
         """Send a command to its node."""
         assert not isinstance(action, act.Solve | act.WakeAt)

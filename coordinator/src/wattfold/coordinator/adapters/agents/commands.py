@@ -6,6 +6,7 @@ import asyncio
 import logging
 import uuid
 from collections.abc import Callable
+from typing import Any
 
 import grpc
 import grpc.aio
@@ -283,14 +284,34 @@ class AgentCommands:
             attempt=attempt,
             deliver_only=True,
         )
+        answer, reason = await self._ask(self._calls.stub.Signal, request)
+        return reason or ("" if answer.found else "the process does not exist")
+
+    async def open_shell(self, job_id: JobId, attempt: int) -> tuple[bytes, str]:
+        """Let the node accept shells in an attempt. Return their key, or why this failed."""
+        key = self._hooks.step_key(job_id)
+        request = pb.OpenShellRequest(
+            header=self._calls.header(f"shell-{uuid.uuid4().hex}", "shell"),
+            job_id=job_id,
+            attempt=attempt,
+            step_key=key,
+        )
+        _, reason = await self._ask(self._calls.stub.OpenShell, request, LAUNCH_TIMEOUT_S)
+        return key, reason
+
+    async def _ask(
+        self, method: Callable[..., Any], request: Any, timeout_s: float | None = None
+    ) -> tuple[Any, str]:
+        """Return the answer to a request of a user, and why there is none."""
         try:
-            answer = await self._calls.call(self._calls.stub.Signal, request)
+            return await self._calls.call(method, request, timeout_s), ""
         except FencedError as error:
             self._hooks.fenced(error)
-            return str(error)
+            return None, str(error)
         except grpc.aio.AioRpcError as error:
-            return self._calls.reason(error)
-        return "" if answer.found else "the process does not exist"
+            if error.code() is grpc.StatusCode.UNIMPLEMENTED:
+                return None, "its agent has an earlier version, which does not know this request"
+            return None, self._calls.reason(error)
 
     async def _suspend(self, action: act.Suspend) -> None:
         request = pb.SuspendRequest(

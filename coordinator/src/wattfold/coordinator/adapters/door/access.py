@@ -25,6 +25,7 @@ class Right(enum.Enum):
 
     ANYBODY = "every user who can connect"
     OWNER = "the account of the job, and operators"
+    ACCOUNT = "the account of the job alone"
     PROFILE = "operators; for learnt data also the account of all jobs of the application"
     OPERATOR = "operators"
 
@@ -51,6 +52,7 @@ RIGHTS = {
     "ResumeJob": Right.OWNER,
     "ResizeJob": Right.OWNER,
     "SignalJob": Right.OWNER,
+    "OpenShell": Right.ACCOUNT,  # A shell of an operator would run under the account of the job.
     "ModifyJob": Right.OWNER,
     "Explain": Right.OWNER,
     "GetEnvironment": Right.OWNER,
@@ -66,6 +68,7 @@ _DEEDS = {
     "ResumeJob": "resume it",
     "ResizeJob": "resize it",
     "SignalJob": "signal it",
+    "OpenShell": "open a shell in it",
     "ModifyJob": "change it",
     "Explain": "explain it",
     "GetEnvironment": "see its environment",
@@ -103,15 +106,16 @@ def refusal(peer: Peer, action: str, request: Any, state: State, operators: str)
     ``operators`` is the name of the operators' group. The handler reports missing jobs.
     """
     right = right_of(action)
-    if peer.operator or right is Right.ANYBODY:
+    if right is Right.ANYBODY or (peer.operator and right is not Right.ACCOUNT):
         return ""
-    if right is Right.OWNER:
+    if right in (Right.OWNER, Right.ACCOUNT):
         spec = spec_named(state, request.job_id)
         if spec is None or owns(peer, spec):
             return ""
         whose = owner_name(spec)
+        who = whose if right is Right.ACCOUNT else f"{whose} and operators"
         deed = _DEEDS.get(action, "do that")
-        return f"job {request.job_id} belongs to {whose}; only {whose} and operators may {deed}"
+        return f"job {request.job_id} belongs to {whose}; only {who} may {deed}"
     if right is Right.PROFILE and request.learnt_only and _alone(peer, request.app, state):
         return ""
     group = f", and members of the group {operators}" if operators else ""

@@ -30,7 +30,7 @@ from wattfold.coordinator.adapters.requests.emergency_requests import EmergencyR
 from wattfold.coordinator.adapters.requests.field_checks import InvalidRequestError
 from wattfold.coordinator.adapters.requests.history_requests import HistoryRequests
 from wattfold.coordinator.adapters.requests.job_orders import JobOrders
-from wattfold.coordinator.adapters.requests.job_requests import JobRequests, Signaller
+from wattfold.coordinator.adapters.requests.job_requests import JobRequests, ShellOpener, Signaller
 from wattfold.coordinator.adapters.requests.node_requests import NodeRequests
 from wattfold.coordinator.adapters.requests.profile_requests import ProfileRequests
 from wattfold.coordinator.adapters.requests.queues import (
@@ -78,6 +78,7 @@ class CoordinatorApi(
         policy: Callable[[], str],
         rules: JobRules = JobRules(),  # noqa: B008 - immutable
         signal: Signaller | None = None,
+        open_shell: ShellOpener | None = None,
     ) -> None:
         self._service = service
         self._seen = seen
@@ -89,6 +90,7 @@ class CoordinatorApi(
         self._policy = policy
         self._rules = rules
         self._signal = signal
+        self._open_shell = open_shell
         self._submitting = asyncio.Lock()
         self._rates = SubmissionRates()
         self._changed = asyncio.Event()

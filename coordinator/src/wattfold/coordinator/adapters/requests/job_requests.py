@@ -1,4 +1,4 @@
-"""Requests of users about their jobs: signals, and changes of the submission."""
+"""Requests of users about their jobs: signals, shells, and changes of the submission."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from wattfold.coordinator.adapters.requests.modifications import modification, s
 from wattfold.coordinator.adapters.requests.submissions import TimeLimits
 from wattfold.coordinator.adapters.service import Service
 from wattfold.coordinator.core.model import events as ev
-from wattfold.coordinator.core.model.job import PLACED_STATES, Job
+from wattfold.coordinator.core.model.job import PLACED_STATES, Job, JobState
 from wattfold.coordinator.core.model.jobs.spec import JobSpec
 from wattfold.coordinator.core.rules.job_arrays.arrays import first_waiting
 from wattfold.coordinator.core.rules.jobs import managed_jobs
@@ -31,11 +31,16 @@ Signaller = Callable[[NodeId, JobId, int, int], Awaitable[str]]
 """Signals an attempt of a job on a node. Returns why this failed, or an empty text."""
 
 
+ShellOpener = Callable[[NodeId, JobId, int], Awaitable[tuple[bytes, str]]]
+"""Lets a node accept shells in an attempt of a job. Returns their key, or why this failed."""
+
+
 class JobRequests(coordinator_pb2_grpc.CoordinatorServicer):
     """The part of the coordinator's service for jobs in the hands of their users."""
 
     _service: Service
     _signal: Signaller | None
+    _open_shell: ShellOpener | None
     _limits: TimeLimits
 
     @property
@@ -79,10 +84,7 @@ class JobRequests(coordinator_pb2_grpc.CoordinatorServicer):
 
         A launcher gets the signal alone, because it passes signals on to the other nodes.
         """
-        if JobId(request.job_id) in self._state.arrays:
-            text = f"job {request.job_id} is an array; signal its tasks, such as "
-            await _refuse(context, text + (await self._job(request.job_id, context)).job_id)
-        job = await self._job(request.job_id, context)
+        job = await self._no_array(request.job_id, context, "signal")
         if not 1 <= request.signal < signal.NSIG:
             text = f"signal {request.signal} is outside 1..{signal.NSIG - 1}"
             await _abort(context, grpc.StatusCode.INVALID_ARGUMENT, text)
@@ -105,6 +107,48 @@ class JobRequests(coordinator_pb2_grpc.CoordinatorServicer):
             await _refuse(context, f"job {job.job_id} was not signalled on {'; '.join(failed)}{on}")
         return pb.SignalJobResponse(node_ids=reached)
 
+    async def OpenShell(
+        self, request: pb.OpenJobShellRequest, context: Any
+    ) -> pb.OpenJobShellResponse:
+        """Open a door for shells in a running job, on one of its nodes."""
+        job = await self._no_array(request.job_id, context, "enter")
+        wanted = request.node_id or next(iter(job.ranks), "")
+        if refused := self._shell_refusal(job, NodeId(wanted)):
+            await _refuse(context, f"job {job.job_id} cannot be entered: {refused}")
+        if self._open_shell is None:
+            text = "the coordinator has no contact with agents yet"
+            await _abort(context, grpc.StatusCode.UNAVAILABLE, text)
+        node_id, attempt = NodeId(wanted), job.attempt
+        spec = self._state.nodes[node_id].spec
+        assert spec is not None, "a node whose job runs was met"
+        key, reason = await self._open_shell(node_id, job.job_id, attempt)
+        if reason:
+            await _refuse(context, f"job {job.job_id} cannot be entered on {node_id}: {reason}")
+        return pb.OpenJobShellResponse(
+            node_id=node_id, attempt=attempt, steps_address=spec.steps_address, step_key=key
+        )
+
+    async def _no_array(self, job_id: str, context: Any, deed: str) -> Job:
+        job = await self._job(job_id, context)
+        if JobId(job_id) in self._state.arrays:
+            text = f"job {job_id} is an array; {deed} its tasks, such as {job.job_id}"
+            await _refuse(context, text)
+        return job
+
+    def _shell_refusal(self, job: Job, node_id: NodeId) -> str:
+        """Return why a job cannot get a shell on this node, or an empty string."""
+        running = [rank.node_id for rank in job.ranks.values() if rank.running]
+        if why := _signal_refusal(job, 0, running, deed="open a shell in"):
+            return why
+        if job.state is JobState.SUSPENDED:
+            return "it is suspended; resume it first"
+        if node_id not in running:
+            return f"it does not run on node {node_id}; its nodes are {', '.join(running)}"
+        spec = self._state.nodes[node_id].spec
+        if spec is None or not spec.steps_address:
+            return f"node {node_id} accepts no steps; set steps_listen of its agent"
+        return ""
+
 
 def _changes(before: JobSpec, after: JobSpec, clock: Clock) -> list[pb.JobChange]:
     """Return the changed values as texts."""
@@ -126,9 +170,9 @@ def _changes(before: JobSpec, after: JobSpec, clock: Clock) -> list[pb.JobChange
     ]
 
 
-def _signal_refusal(job: Job, attempt: int, alive: list[NodeId]) -> str:
-    """Return why a job cannot be signalled, or an empty string."""
-    if why := managed_jobs.refusal(job, "signal"):
+def _signal_refusal(job: Job, attempt: int, alive: list[NodeId], deed: str = "signal") -> str:
+    """Return why a job cannot be signalled or entered, or an empty string."""
+    if why := managed_jobs.refusal(job, deed):
         return why
     if attempt and attempt != job.attempt:
         return f"it is at attempt {job.attempt}, not {attempt}"

@@ -18,7 +18,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
-from wattfold.coordinator.cli.rsh.rsh_session import RshError, run_remote
+from wattfold.contract.step_protocol import StepRequest, carried
+from wattfold.coordinator.cli.rsh.rsh_session import (
+    RshError,
+    StepHostAt,
+    current_folder,
+    run_remote,
+)
 
 EXIT_OWN = 255
 USAGE = "usage: wattfold-rsh [-n] [ssh options, ignored] HOST COMMAND..."
@@ -131,7 +137,11 @@ def run(arguments: Sequence[str], environment: Mapping[str, str]) -> int:
         key = (Path(folder) / "key").read_bytes()
     except OSError as error:
         raise RshError(f"cannot read the key of the job: {error.strerror}") from None
-    return run_remote(call.command, call.no_input, place.address, place.node_id, job, key)
+    request = StepRequest(
+        command=os.fsencode(call.command), cwd=current_folder(), env=carried(os.environb)
+    )
+    node = StepHostAt(address=place.address, node=place.node_id, job=job, key=key)
+    return run_remote(request, node, no_input=call.no_input)
 
 
 def _run_here(call: Call) -> NoReturn:

@@ -1,5 +1,7 @@
 """Session of a remote shell with a step host: connect, authenticate, request, transfer, end.
 
+With a terminal, keys go to the terminal of the command as they are, so Ctrl-C and Ctrl-Z act there.
+
 No direction waits for another: unread output stops the reading of more output, input is sent as far
 as the host has room for it, and signals are sent at once. It uses only the standard library and the
 contract.
@@ -13,8 +15,12 @@ import secrets
 import select
 import signal
 import socket
+import termios
 import time
+import tty
 from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
 
 from wattfold.contract.ids import JobId
 from wattfold.contract.step_protocol import (
@@ -31,7 +37,7 @@ from wattfold.contract.step_protocol import (
     StepExit,
     StepProtocolError,
     StepRequest,
-    carried,
+    TerminalSize,
     job_line,
     same_mac,
     unpack_credit,
@@ -46,8 +52,30 @@ _RETRY_S_MAX = 1.0
 _KEEPALIVE = ((socket.TCP_KEEPIDLE, 15), (socket.TCP_KEEPINTVL, 5), (socket.TCP_KEEPCNT, 4))
 _FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 _FORWARDED_TOO = (signal.SIGUSR1, signal.SIGUSR2)
+_ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
+"""Signals that end a session with a terminal. Its keys do not send them."""
 _PIPE_BYTES = select.PIPE_BUF
 """Bytes that a pipe ready for writing takes without blocking."""
+
+
+class Terminal:
+    """The terminal of this process."""
+
+    def size(self) -> TerminalSize:
+        """Return its size now."""
+        columns, rows = os.get_terminal_size(0)
+        return TerminalSize(rows=rows, columns=columns)
+
+    @contextlib.contextmanager
+    def raw(self) -> Iterator[None]:
+        """Pass all keys on as they are while the block runs."""
+        before = termios.tcgetattr(0)
+        # Not the default, which would discard keys that were typed meanwhile.
+        tty.setraw(0, termios.TCSADRAIN)
+        try:
+            yield
+        finally:
+            termios.tcsetattr(0, termios.TCSADRAIN, before)
 
 
 class RshError(Exception):
@@ -58,20 +86,40 @@ class _NotYetError(Exception):
     """The step host may start a moment later."""
 
 
-def run_remote(command: str, no_input: bool, address: str, node: str, job: str, key: bytes) -> int:
-    """Run a command on another node and return its exit code, or 128 + signal. Raises RshError."""
-    conn, reader = _meet(address, node, job, key)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepHostAt:
+    """A step host: address (unix:PATH or tcp:HOST:PORT), node, and job with its key."""
+
+    address: str
+    node: str
+    job: str
+    key: bytes
+
+
+def run_remote(
+    request: StepRequest,
+    host: StepHostAt,
+    *,
+    no_input: bool = False,
+    terminal: Terminal | None = None,
+) -> int:
+    """Run a command on another node and return its exit code, or 128 + signal. Raises RshError.
+
+    ``terminal``: connect it to a terminal of the command; None = pipes.
+    """
+    conn, reader = _meet(host.address, host.node, host.job, host.key)
     with conn:
-        request = StepRequest(command=os.fsencode(command), cwd=_cwd(), env=carried(os.environb))
         try:
             asked = Frame(FrameKind.REQUEST, request.pack())
         except StepProtocolError as error:
             raise RshError(str(error)) from None
         reader.expected = FROM_HOST_RUNNING
-        return _Session(conn, reader, node, no_input).run(asked)
+        with terminal.raw() if terminal is not None else contextlib.nullcontext():
+            return _Session(conn, reader, host.node, no_input, terminal).run(asked)
 
 
-def _cwd() -> bytes:
+def current_folder() -> bytes:
+    """Return the folder of this process; the root if it was removed."""
     try:
         return os.getcwdb()
     except OSError:
@@ -170,7 +218,14 @@ def _answer(conn: socket.socket, reader: FrameReader) -> bytes:
 class _Session:
     """A command that runs on the other node."""
 
-    def __init__(self, conn: socket.socket, reader: FrameReader, node: str, no_input: bool) -> None:
+    def __init__(
+        self,
+        conn: socket.socket,
+        reader: FrameReader,
+        node: str,
+        no_input: bool,
+        terminal: Terminal | None = None,
+    ) -> None:
         self._conn = conn
         self._reader = reader
         self._node = node
@@ -178,6 +233,7 @@ class _Session:
         self._writes: dict[int, deque[memoryview]] = {1: deque(), 2: deque()}
         self._window = INPUT_WINDOW_BYTES
         self._input_open = not no_input
+        self._terminal = terminal
         self._end: StepExit | None = None
         self._over = False
         self._wake = -1
@@ -190,6 +246,7 @@ class _Session:
         """
         # First, because a caller may send signals as soon as the command has started.
         self._wake = self._forward_signals()
+        self._send_size()
         self._send(asked)
         if not self._input_open:
             self._send(Frame(FrameKind.STDIN_END))
@@ -284,6 +341,8 @@ class _Session:
         if data:
             self._window -= len(data)
             self._send(Frame(FrameKind.STDIN, data))
+        elif self._terminal is not None:
+            raise RshError("the terminal was closed")
         else:
             self._input_open = False
             self._send(Frame(FrameKind.STDIN_END))
@@ -308,9 +367,22 @@ class _Session:
         for number in (*_FORWARDED, *_FORWARDED_TOO):
             if signal.getsignal(number) is not signal.SIG_IGN:
                 signal.signal(number, lambda _number, _frame: None)
+        if self._terminal is not None:
+            signal.signal(signal.SIGWINCH, lambda _number, _frame: None)
         return reader
 
     def _signalled(self) -> None:
+        numbers = b""
         with contextlib.suppress(BlockingIOError):
-            for number in os.read(self._wake, 64):
+            numbers = os.read(self._wake, 64)
+        for number in numbers:
+            if number == signal.SIGWINCH:
+                self._send_size()
+            elif self._terminal is not None and number in _ENDING:
+                raise RshError(f"ended by {signal.Signals(number).name}")
+            else:
                 self._send(Frame(FrameKind.SIGNAL, bytes([number])))
+
+    def _send_size(self) -> None:
+        if self._terminal is not None:
+            self._send(Frame(FrameKind.WINDOW, self._terminal.size().pack()))

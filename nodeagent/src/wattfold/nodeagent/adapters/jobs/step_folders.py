@@ -78,12 +78,15 @@ class StepFolders:
     def listener(self, job: JobId) -> socket.socket:
         """Return the socket of the job's step host. Only the agent can connect. Raises OSError.
 
-        The host inherits it from the agent, so connections wait in it until the host is ready.
+        The host inherits it from the agent, so connections wait in it until the host is ready. A
+        socket of an earlier host is replaced.
         """
         here = os.open(self.path(job), os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW)
         found = socket.socket(socket.AF_UNIX)
         before = os.umask(0o177)
         try:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(SOCKET_NAME, dir_fd=here)
             found.bind(f"/proc/self/fd/{here}/{SOCKET_NAME}")
             found.listen(_BACKLOG)
         except OSError:
@@ -145,11 +148,16 @@ def _send_to(path: str, conn: socket.socket) -> None:
         host.sendmsg([b"s"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)])
 
 
-def host_command(folder: Path, node_id: str, job: JobId, listener: int) -> list[str]:
-    """Return the command line of a step host that inherits this descriptor."""
+def host_command(
+    folder: Path, node_id: str, job: JobId, listener: int, first: int = 0
+) -> list[str]:
+    """Return the command line of a step host that inherits this descriptor.
+
+    ``first``: the process whose environment and folder its steps get; 0 = the host.
+    """
     roots = [str(Path(next(iter(p.__path__))).parent.parent) for p in (contract, nodeagent)]
     code = [sys.executable, "-I", "-S", "-c", _START, ":".join(dict.fromkeys(roots))]
-    return [*code, str(folder), node_id, job, str(listener)]
+    return [*code, str(folder), node_id, job, str(listener), *([str(first)] if first else [])]
 
 
 def remote_shell() -> str:

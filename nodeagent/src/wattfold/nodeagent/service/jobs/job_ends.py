@@ -18,9 +18,11 @@ from wattfold.nodeagent.core.errors import Refused
 from wattfold.nodeagent.core.memory import over_memory_text
 from wattfold.nodeagent.service.background import Spawn
 from wattfold.nodeagent.service.jobs.job_files import JobFiles
+from wattfold.nodeagent.service.jobs.job_processes import shell_keeper
 from wattfold.nodeagent.service.jobs.launching import JobPorts
 from wattfold.nodeagent.service.jobs.leaving import Leaving
 from wattfold.nodeagent.service.jobs.records import Job, JobState, Saving, whole
+from wattfold.nodeagent.service.jobs.shells import end_shells
 
 _KEEPER_LOST = "its keeper was killed"
 
@@ -79,7 +81,7 @@ class JobEnds:
     def _keeper_ended(self, job: Job) -> None:
         reap(job.keeper)
         record = self._files.end_of(job.id)
-        if record is not None and (job.asked or job.epochs):
+        if record is not None and (job.asked or job.epochs or shell_keeper(job)):
             self._spawn(self._end_looked_at(job, record))
             return
         if record is not None:
@@ -91,11 +93,12 @@ class JobEnds:
         job.watch = Watch(job.pid, job.pid_ticks, lambda: self._spawn(self._end_strays(job)))
 
     async def _end_looked_at(self, job: Job, record: dict[str, object]) -> None:
-        """Record the end of a job after a look at its snapshot.
+        """End the shells of a job, and record its end after a look at its snapshot.
 
         If it is unknown whether the job has saved a snapshot, it counts as saved. A training job
         also gets the number of epochs in its snapshot.
         """
+        await end_shells(job)
         if job.epochs:
             await self._epochs.last(job)
         if job.asked:

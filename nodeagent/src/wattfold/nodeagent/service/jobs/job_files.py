@@ -59,6 +59,7 @@ class JobFiles:
         """Remove all files of a job."""
         self._store.remove(_path(job_id))
         self._store.remove(f"jobs/{job_id}.exit")
+        self._store.remove(f"jobs/{job_id}.shells.exit")
         # Reserved space of a killed keeper.
         self._store.remove(f"jobs/{job_id}.exit.tmp")
 

@@ -1,4 +1,7 @@
-"""The processes of a job: below its keeper, or below its first process if the keeper was killed."""
+"""The processes of a job: below its keeper, or below its first process if the keeper was killed.
+
+Those of the shells of its user are below the keeper of their host.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,15 @@ def members(job: Job) -> list[int]:
     found = procfs.descendants(job.keeper)
     # If the keeper was killed, the job consists of its first process and the processes below it.
     first = procfs.same_process(job.pid, job.pid_ticks)
-    return found or ([job.pid, *procfs.descendants(job.pid)] if first else [])
+    own = found or ([job.pid, *procfs.descendants(job.pid)] if first else [])
+    return [*own, *procfs.descendants(keeper)] if (keeper := shell_keeper(job)) else own
+
+
+def shell_keeper(job: Job) -> int:
+    """Return the keeper of the host of its shells if that is alive, or else 0."""
+    host = job.shell_host
+    alive = host is not None and procfs.same_process(host.keeper, host.keeper_ticks)
+    return host.keeper if host is not None and alive else 0
 
 
 def roots(jobs: Iterable[Job]) -> dict[int, JobId]:
@@ -26,6 +37,7 @@ def roots(jobs: Iterable[Job]) -> dict[int, JobId]:
     live = [job for job in jobs if job.live]
     found = {job.keeper: job.id for job in live if job.keeper}
     found |= {step.keeper: job.id for job in live for step in job.steps.values()}
+    found |= {keeper: job.id for job in live if (keeper := shell_keeper(job))}
     return found | {job.pid: job.id for job in live if job.pid}
 
 

@@ -59,6 +59,7 @@ from wattfold.nodeagent.service.jobs.processor_maps import (
     set_processor_map,
 )
 from wattfold.nodeagent.service.jobs.records import Job, JobState, owned
+from wattfold.nodeagent.service.jobs.shells import Shells, adopt_shells
 from wattfold.nodeagent.service.jobs.starts import Starts
 from wattfold.nodeagent.service.jobs.strays import Strays
 from wattfold.nodeagent.service.jobs.tasks import NodeTasks
@@ -97,6 +98,7 @@ class NodeJobs:
         self.adopted = AdoptedJobs(
             self.jobs, cpus, ports, self._files, self.ends, self.shims, spawn, on_change
         )
+        self.shells = Shells(self.jobs, self._keepers, ports, self._files)
         self.starts = Starts(lambda: probe(ports.store, shims_root, keepers), spawn, on_change)
         self._on_change = on_change
 
@@ -387,6 +389,7 @@ class NodeJobs:
             if self._ports.firmware is not None:
                 self._ports.firmware.adopt(job.id, job.keeper, len(job.held), job.gpus)
             os.kill(job.keeper, signal.SIGUSR1)
+            adopt_shells(job)
             self.orders.stay_suspended(job)
         self._files.save(job)
         self.maps.begin(job)

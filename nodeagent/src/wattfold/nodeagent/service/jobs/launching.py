@@ -70,10 +70,7 @@ def keeper_order(
         account_env = {"HOME": account.pw_dir, "USER": account.pw_name}
         env = {**account_env, "LOGNAME": account.pw_name, **env}
     try:
-        groups = [*ports.masks.prepare(job.id, job.place), *ports.clock.prepare(job.id)]
-        groups.extend(ports.groups.prepare(job.id))
-        groups.extend(ports.memory.prepare(job.id, order.memory_bytes))
-        groups.extend(ports.gpu_access.prepare(job.id, order.gpus))
+        groups = _groups(ports, job)
         if ports.firmware is not None:
             groups.extend(ports.firmware.prepare(job.id, len(job.held), job.gpus))
     except OSError as error:
@@ -110,6 +107,60 @@ def keeper_order(
         limits=[(limit.name, limit.soft) for limit in order.limits],
         inherited=inherited,
     )
+
+
+def shell_order(
+    ports: JobPorts, job: Job, key: bytes, account: pwd.struct_passwd | None
+) -> KeeperOrder:
+    """Return the order to start a host for the shells of a running job. Raises Refused.
+
+    The host enters the control groups of the job. The keeper ends all processes below it, and no
+    group, when the host ends.
+    """
+    try:
+        if not ports.steps.path(job.id).exists():
+            ports.steps.make(job.id, key, {}, account)
+        groups = _groups(ports, job)
+        if ports.firmware is not None and ports.firmware.slows_by_group:
+            groups.extend(ports.firmware.files(job.id))
+    except OSError as error:
+        raise device_refusal(error, f"job {job.id}: cannot prepare a shell") from None
+    listener = _listener(ports, job)
+    return KeeperOrder(
+        argv=host_command(ports.steps.path(job.id), ports.node_id, job.id, listener, job.pid),
+        env={"PATH": os.defpath, "LC_ALL": "C.UTF-8"},
+        cwd="/",
+        stdout_path=os.devnull,
+        stderr_path=os.devnull,
+        script="",
+        snapshot_path="",
+        keep_output=True,
+        affinity=list(ports.masks.affinity_at_start(job.place)),
+        procs_paths=[str(path) for path in dict.fromkeys(groups)],
+        uid=account.pw_uid if account else None,
+        gid=account.pw_gid if account else None,
+        user=account.pw_name if account else "",
+        exit_path=str(ports.store.jobs / f"{job.id}.shells.exit"),
+        agent_pid_path=str(ports.store.agent_pid_path),
+        stopped_path="",
+        files_soft_max=ports.files_soft_max,
+        processes_max=ports.groups.processes_max,
+        groups=[],
+        umask=0o077,
+        limits=[],
+        inherited=[listener],
+    )
+
+
+def _groups(ports: JobPorts, job: Job) -> list[Path]:
+    """Prepare the control groups of a job. Returns the files for PIDs. Raises OSError."""
+    return [
+        *ports.masks.prepare(job.id, job.place),
+        *ports.clock.prepare(job.id),
+        *ports.groups.prepare(job.id),
+        *ports.memory.prepare(job.id, job.memory_limit_bytes),
+        *ports.gpu_access.prepare(job.id, job.gpus),
+    ]
 
 
 def release(ports: JobPorts, job: JobId) -> None:

@@ -6,7 +6,7 @@ import asyncio
 import enum
 import os
 from collections import Counter
-from dataclasses import astuple, dataclass, field, replace
+from dataclasses import asdict, astuple, dataclass, field, replace
 from typing import Any
 
 from wattfold.contract.cpuset import MAX_CPU, CpuSet
@@ -42,6 +42,16 @@ class Placement:
     def same_state(self, other: Placement) -> bool:
         """Whether two placements differ only in their processors, which always change."""
         return replace(self, processors=()) == replace(other, processors=())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShellHost:
+    """The step host for the shells of a job and its keeper, with the times they started."""
+
+    pid: int
+    pid_ticks: int
+    keeper: int
+    keeper_ticks: int
 
 
 class JobState(enum.Enum):
@@ -154,6 +164,8 @@ class Job:
     allocation: CpuSet = field(default_factory=CpuSet)
     steps: dict[str, SlurmStep] = field(default_factory=dict)
     cpu_group: str = ""
+    # Runs the shells of its user, beside its program; None = no shell was opened.
+    shell_host: ShellHost | None = None
     # Of this run of the agent only: processes, with the times they started, and signals they got.
     told: set[tuple[tuple[int, int], int]] = field(default_factory=set)
     watch: Watch | None = None
@@ -258,6 +270,7 @@ def to_record(job: Job) -> dict[str, Any]:
         "allocation": str(job.allocation),
         "steps": [step.to_record() for step in job.steps.values()],
         "cpu_group": job.cpu_group,
+        "shell_host": None if job.shell_host is None else asdict(job.shell_host),
         "residual_cpu_ns": job.residual.total_ns,
         "residual_by_cpu": {str(cpu): ns for cpu, ns in job.residual.by_cpu.items()},
         **{name: getattr(job, name) for name in (*_PLAIN, *_ADDED)},
@@ -326,6 +339,7 @@ def from_record(job_id: str, record: dict[str, Any]) -> Job:
             allocation=CpuSet.parse(record.get("allocation", "")),
             steps={s.name: s for s in map(SlurmStep.of_record, record.get("steps", ()))},
             cpu_group=str(record.get("cpu_group", "")),
+            shell_host=_shell_host(record.get("shell_host")),
             residual=ResidualMeter(
                 total_ns=whole(record["residual_cpu_ns"]), by_cpu=Counter(by_cpu)
             ),
@@ -337,6 +351,13 @@ def from_record(job_id: str, record: dict[str, Any]) -> Job:
     job.seq = job.seq_reserved
     job.seq_reserved += SEQ_STEP
     return job
+
+
+def _shell_host(told: dict[str, int] | None) -> ShellHost | None:
+    if told is None:
+        return None
+    names = ("pid", "pid_ticks", "keeper", "keeper_ticks")
+    return ShellHost(**{name: whole(told[name], name) for name in names})
 
 
 def _report(told: list[int] | None) -> EpochReport | None:

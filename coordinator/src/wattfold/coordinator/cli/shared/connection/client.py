@@ -155,6 +155,12 @@ class CoordinatorClient(NodePowerCalls):
         answer: pb.SignalJobResponse = self._call(self._stub.SignalJob, request)
         return list(answer.node_ids)
 
+    def open_shell(self, job_id: str, node_id: str = "") -> pb.OpenJobShellResponse:
+        """Open a door for shells in a running job; return how to reach it."""
+        request = pb.OpenJobShellRequest(job_id=job_id, node_id=node_id)
+        answer: pb.OpenJobShellResponse = self._call(self._stub.OpenShell, request)
+        return answer
+
     def list_jobs(
         self,
         job_ids: Sequence[str] = (),

@@ -24,6 +24,7 @@ SHORT_HELPS: Mapping[str, str] = {
     "jobs.lists.queue:queue": "List jobs with size, cap, nodes, progress and reasons.",
     "jobs.logs:logs": "Print the output of a job.",
     "jobs.modify:modify": "Change limit, priority, due date, name or size of a job.",
+    "jobs.shell:shell": "Open a shell inside of a running job.",
     "jobs.signals:signal": "Send a signal to the processes of running jobs.",
     "jobs.submission.run:attach": "Bring a submitted job to the foreground.",
     "jobs.submission.run:run": "Submit a job, show its output and exit with its exit status.",

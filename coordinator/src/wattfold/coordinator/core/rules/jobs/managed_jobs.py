@@ -147,6 +147,8 @@ def refusal(job: Job, verb: str) -> str:
 def _order(verb: str, number: str) -> str:
     if verb == "signal":
         return f"scancel --signal=NAME {number}"
+    if verb == "open a shell in":
+        return f"srun --jobid={number} --overlap --pty bash"
     if verb == "update":
         return f"scontrol update JobId={number} ..."
     return f"scancel {number}" if verb == "cancel" else f"scontrol {verb} {number}"
