@@ -42,6 +42,7 @@ _REMARK = re.compile(r" \([^)]*\)")
 CALLERS = {
     "ANYBODY": "everybody who can connect",
     "OWNER": "the account of the job; operators",
+    "ACCOUNT": "the account of the job",
     "PROFILE": "operators; with `learnt_only` also the only account with jobs of the application",
     "OPERATOR": "operators",
 }

@@ -62,7 +62,9 @@ def start_command(
 ) -> StepCommand:
     """Start a command, on a terminal of this size or with pipes (None). Raises OSError."""
     env = {**around.env, **{n: v for n, v in request.env if not of_a_node(n)}}
-    argv = [around.shell, "-c", request.command] if request.command else [around.shell]
+    argv: list[str | bytes] = [around.shell]
+    if request.command:
+        argv += ["-c", request.command]
     return _on_pipes(argv, env, cwd) if size is None else _on_terminal(argv, env, cwd, size)
 
 

@@ -27,7 +27,7 @@ class Surroundings:
 def surroundings(key: bytes, job: str, node: str, first: int) -> Surroundings:
     """Return the settings of this process, or those of the first process of its job (0 = none).
 
-    A host that the agent starts beside a running job takes over environment, folder, umask and soft
+    A host that the agent starts for a running job takes over environment, folder, umask and soft
     limits of the job's first process. Raises OSError.
     """
     cwd, env = os.getcwd(), dict(os.environb)

@@ -46,7 +46,7 @@ class RootCommand(LazyGroup):
         "suspend": "jobs.attempts:suspend",
         "resume": "jobs.attempts:resume",
         "signal": "jobs.signals:signal",
-        "shell": "jobs.shell:shell",
+        "shell": "rsh.shell:shell",
         "nodes": "site.nodes:nodes",
         "queues": "site.queues:queues",
         "accounts": "site.accounts:accounts",

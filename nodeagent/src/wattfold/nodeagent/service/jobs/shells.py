@@ -81,7 +81,7 @@ class Shells:
         if job.state is not JobState.RUNNING or job.ending or not first:
             raise WrongState(f"job {job_id} does not run any more, or not yet")
         if job.suspended:
-            raise WrongState(f"job {job_id} is suspended, so a shell would stand still")
+            raise WrongState(f"job {job_id} is suspended; resume it before you open a shell")
         return job
 
 

@@ -57,6 +57,6 @@ def shell(session: Session, job_id: str, command: Sequence[str], node_id: str) -
     try:
         code = run_remote(request, host, terminal=terminal)
     except RshError as error:
-        click.echo(f"wattfold: job {job_id}: {error}; `wattfold show` tells if it runs", err=True)
+        click.echo(f"wattfold: job {job_id}: {error}; see `wattfold show`", err=True)
         code = EXIT_OWN
     click.get_current_context().exit(code)
