@@ -33,6 +33,7 @@ from wattfold.coordinator.adapters.history.file import NAME, HistoryFile, sum_ag
 from wattfold.coordinator.adapters.history.questions import BY, HistoryQuestion, ReportQuestion
 from wattfold.coordinator.adapters.history.recorder import KEEP_DAYS, HistoryRecorder
 from wattfold.coordinator.adapters.history.rows import COLUMNS, EndedJob, row_of
+from wattfold.coordinator.adapters.history.watts import Traded
 from wattfold.coordinator.core.machine import CoordinatorCore
 from wattfold.coordinator.core.model.job import Job, JobState
 from wattfold.coordinator.core.model.jobs.rank import Rank, RankEnd
@@ -94,7 +95,7 @@ def _missed(found: dict[str, float]) -> list[str]:
 def _generate(path: Path, days: int, per_day: int) -> None:
     """Fill a file with jobs of skewed users and applications, as the triggers would sum them."""
     file = HistoryFile(path, "year")
-    row = row_of(_ended(0), Clock(), "parm-wse")
+    row = row_of(_ended(0), Clock(), "parm-wse", Traded(1, 1, 1))
     words = [replace(row, job=f"u{n}", user=f"user{n}") for n in range(USERS)]
     words += [replace(row, job=f"a{n}", app=f"app{n}") for n in range(APPS)]
     words += [replace(row, job=f"q{n}", queue=f"queue{n}") for n in range(QUEUES)]

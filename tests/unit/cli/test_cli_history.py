@@ -128,6 +128,7 @@ def test_csv_has_plain_columns(wattfold: Command) -> None:
         "cores",
     )
     assert (one["core_s"], one["energy_j"], one["mean_cap_w"]) == ("3600", "3600000", "50")
+    assert (one["given_up_w"], one["gained_j"]) == ("10", "7200")
 
 
 def test_json_has_the_earlier_attempts(wattfold: Command) -> None:
@@ -153,7 +154,8 @@ def test_private_fields_are_not_shown(wattfold: Command, known: WithHistory) -> 
 
 def test_a_report_has_a_row_for_each_key_and_a_sum(wattfold: Command) -> None:
     head, *found = lines(wattfold, "report", "--by", "user")
-    assert head == ["USER", "JOBS", "FAILED", "CORE", "H", "KWH", "CAP", "W", "RESIDUAL", "H"]
+    titles = "USER JOBS FAILED CORE H KWH CAP W GIVEN UP KWH GAINED KWH RESIDUAL H"
+    assert head == titles.split()
     assert [line[:5] for line in found] == [
         ["ada", "2", "1", "2.0", "2.000"],
         ["bob", "1", "0", "1.0", "1.500"],

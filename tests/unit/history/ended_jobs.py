@@ -41,6 +41,9 @@ ROW = EndedJob(
     policy="parm-wse",
     earlier="",
     account="",
+    given_up_mj=36_000_000,
+    gained_mj=7_200_000,
+    capped_ms=3_600_000,
 )
 
 

@@ -21,6 +21,7 @@ from wattfold.coordinator.adapters.history.questions import (
     ReportQuestion,
 )
 from wattfold.coordinator.adapters.history.rows import row_of
+from wattfold.coordinator.adapters.history.watts import Traded
 from wattfold.v1 import coordinator_pb2 as pb
 
 OPERATOR = Peer(uid=0, account="root", address="unix")
@@ -54,10 +55,11 @@ def sums(path: Path) -> list[object]:
 
 
 def test_a_row_has_the_sums_of_all_nodes_and_attempts() -> None:
-    made = row_of(ended("7", attempt=1), Clock(0.0), "parm-wse")
+    made = row_of(ended("7", attempt=1), Clock(0.0), "parm-wse", Traded(1, 2, 3))
     assert (made.nodes, made.node_list) == (2, "n[1-2]")
     assert (made.core_ms, made.energy_mj, made.idle_mj) == (400_000, 10_000, 2_000)
     assert (made.cap_mw, made.residual_ms) == (45_000, 1_000)
+    assert (made.given_up_mj, made.gained_mj, made.capped_ms) == (1, 2, 3)
     assert (made.state, made.policy) == ("completed", "parm-wse")
     assert made.end_ms - made.start_ms == 100_000
 
@@ -96,6 +98,7 @@ def test_sums_equal_the_rows_after_any_writes(path: Path) -> None:
                 day=20260101 + chance.randrange(4),
                 core_ms=chance.randrange(1000),
                 cap_mw=chance.choice([0, 40_000]),
+                given_up_mj=chance.randrange(1000),
             )
             for _ in range(chance.randrange(6))
         ]
@@ -129,9 +132,9 @@ def test_a_failed_write_changes_nothing(path: Path) -> None:
 def test_a_file_of_another_schema_is_refused(path: Path) -> None:
     HistoryFile(path, "a").write([])
     with closing(sqlite3.connect(path)) as db:
-        db.execute("UPDATE meta SET value = '3' WHERE key = 'schema'")
+        db.execute("UPDATE meta SET value = '4' WHERE key = 'schema'")
         db.commit()
-    with pytest.raises(HistoryError, match="schema 3"):
+    with pytest.raises(HistoryError, match="schema 4"):
         HistoryFile(path, "a").write([row("1")])
 
 
@@ -150,12 +153,31 @@ def test_reports_and_lists_by_account(path: Path) -> None:
     assert [job.account for job in listed(path, BOB, sort="end").jobs].count("lab") == 1
 
 
+NO_WATTS = {"given_up_mj": 0, "gained_mj": 0, "capped_ms": 0}
+"""Values of jobs from files of earlier schemas."""
+
+
+def test_a_file_without_watts_is_changed_to_one_with_watts(path: Path) -> None:
+    file = HistoryFile(path, "a")
+    file.write([row("1", **NO_WATTS)])
+    before = sums(path)
+    file.close()
+    with closing(sqlite3.connect(path, isolation_level=None)) as db:
+        _to_schema_2(db)
+    file.write([row("2")])
+    assert reported(path, "user").total.given_up_kwh == pytest.approx(0.01)
+    file.write([], gone=["2"])
+    assert sums(path) == before
+    assert [job.given_up_w for job in listed(path).jobs] == [0]
+
+
 def test_a_file_without_accounts_is_changed_to_one_with_accounts(path: Path) -> None:
     file = HistoryFile(path, "a")
-    file.write([row("1"), row("2", user="bob", core_ms=7)])
+    file.write([row("1", **NO_WATTS), row("2", user="bob", core_ms=7, **NO_WATTS)])
     before, whole = sums(path), reported(path, "user")
     file.close()
     with closing(sqlite3.connect(path, isolation_level=None)) as db:
+        _to_schema_2(db)
         _to_schema_1(db)
     file.write([row("3", account="lab")])
     assert {one.key: one.jobs for one in reported(path, "account").rows} == {"lab": 1, "": 2}
@@ -163,6 +185,21 @@ def test_a_file_without_accounts_is_changed_to_one_with_accounts(path: Path) -> 
     assert sums(path) == before
     assert reported(path, "user") == whole
     assert sorted(ids(path)) == ["1", "2"]
+
+
+def _to_schema_2(db: sqlite3.Connection) -> None:
+    """Give a file the form that it had before watts that jobs gave up and gained."""
+    added = [("jobs", name) for name in NO_WATTS]
+    added += [(t, name) for t in ("usage", "totals") for name in ("given_up_mj", "gained_mj")]
+    for statement in (
+        "DROP TRIGGER job_added",
+        "DROP TRIGGER job_removed",
+        *(f"ALTER TABLE {table} DROP COLUMN {name}" for table, name in added),
+        "CREATE TRIGGER job_added AFTER INSERT ON jobs BEGIN SELECT 1; END",
+        "CREATE TRIGGER job_removed AFTER DELETE ON jobs BEGIN SELECT 1; END",
+        "UPDATE meta SET value = '2' WHERE key = 'schema'",
+    ):
+        db.execute(statement)
 
 
 def _to_schema_1(db: sqlite3.Connection) -> None:
@@ -213,6 +250,7 @@ def test_users_see_only_public_fields_of_other_jobs(path: Path) -> None:
     assert (theirs.access, own.access) == (pb.JOB_ACCESS_OTHER, pb.JOB_ACCESS_OWN)
     assert (theirs.job_id, theirs.user, theirs.node_list) == ("1", "ada", "n1")
     private = (theirs.name, theirs.app, theirs.energy_j, theirs.mean_cap_w, theirs.core_s)
+    private += (theirs.given_up_w, theirs.gained_j)
     assert not any(private)
     assert (own.name, own.app, own.energy_j) == ("bench", "gmx", 3_600_000)
 
@@ -242,6 +280,7 @@ def test_a_report_sums_and_weights(path: Path) -> None:
     assert (ada.key, ada.jobs, ada.failures) == ("ada", 2, 1)
     assert (ada.core_h, ada.energy_kwh, ada.mean_cap_w) == (3, 2.5, 60)
     assert (bob.key, bob.mean_cap_w, bob.residual_h) == ("bob", 0, 0.5)
+    assert (ada.given_up_kwh, ada.gained_kwh) == (pytest.approx(0.02), pytest.approx(0.004))
     assert [one.key for one in reported(path, "app").rows] == ["gmx", "lammps"]
     assert [one.jobs for one in reported(path, "queue").rows] == [3]
     assert reported(path, "day").total.core_h == 4

@@ -1900,7 +1900,7 @@ class HistoryAttempt(_message.Message):
     def __init__(self, number: _Optional[int] = ..., started_at_s: _Optional[float] = ..., ended_at_s: _Optional[float] = ..., nodes: _Optional[int] = ..., core_s: _Optional[float] = ..., energy_j: _Optional[float] = ..., why: _Optional[str] = ...) -> None: ...
 
 class HistoryJob(_message.Message):
-    __slots__ = ("job_id", "access", "user", "uid", "name", "app", "queue", "state", "exit_code", "submitted_at_s", "started_at_s", "ended_at_s", "nodes", "node_list", "core_s", "energy_j", "idle_energy_j", "gpu_energy_j", "mean_cap_w", "residual_s", "attempts", "earlier", "size_min", "size_max", "unit", "policy", "account")
+    __slots__ = ("job_id", "access", "user", "uid", "name", "app", "queue", "state", "exit_code", "submitted_at_s", "started_at_s", "ended_at_s", "nodes", "node_list", "core_s", "energy_j", "idle_energy_j", "gpu_energy_j", "mean_cap_w", "residual_s", "attempts", "earlier", "size_min", "size_max", "unit", "policy", "account", "given_up_w", "gained_w", "given_up_j", "gained_j")
     JOB_ID_FIELD_NUMBER: _ClassVar[int]
     ACCESS_FIELD_NUMBER: _ClassVar[int]
     USER_FIELD_NUMBER: _ClassVar[int]
@@ -1928,6 +1928,10 @@ class HistoryJob(_message.Message):
     UNIT_FIELD_NUMBER: _ClassVar[int]
     POLICY_FIELD_NUMBER: _ClassVar[int]
     ACCOUNT_FIELD_NUMBER: _ClassVar[int]
+    GIVEN_UP_W_FIELD_NUMBER: _ClassVar[int]
+    GAINED_W_FIELD_NUMBER: _ClassVar[int]
+    GIVEN_UP_J_FIELD_NUMBER: _ClassVar[int]
+    GAINED_J_FIELD_NUMBER: _ClassVar[int]
     job_id: str
     access: JobAccess
     user: str
@@ -1955,7 +1959,11 @@ class HistoryJob(_message.Message):
     unit: SizeUnit
     policy: str
     account: str
-    def __init__(self, job_id: _Optional[str] = ..., access: _Optional[_Union[JobAccess, str]] = ..., user: _Optional[str] = ..., uid: _Optional[int] = ..., name: _Optional[str] = ..., app: _Optional[str] = ..., queue: _Optional[str] = ..., state: _Optional[_Union[JobState, str]] = ..., exit_code: _Optional[int] = ..., submitted_at_s: _Optional[float] = ..., started_at_s: _Optional[float] = ..., ended_at_s: _Optional[float] = ..., nodes: _Optional[int] = ..., node_list: _Optional[str] = ..., core_s: _Optional[float] = ..., energy_j: _Optional[float] = ..., idle_energy_j: _Optional[float] = ..., gpu_energy_j: _Optional[float] = ..., mean_cap_w: _Optional[float] = ..., residual_s: _Optional[float] = ..., attempts: _Optional[int] = ..., earlier: _Optional[_Iterable[_Union[HistoryAttempt, _Mapping]]] = ..., size_min: _Optional[int] = ..., size_max: _Optional[int] = ..., unit: _Optional[_Union[SizeUnit, str]] = ..., policy: _Optional[str] = ..., account: _Optional[str] = ...) -> None: ...
+    given_up_w: float
+    gained_w: float
+    given_up_j: float
+    gained_j: float
+    def __init__(self, job_id: _Optional[str] = ..., access: _Optional[_Union[JobAccess, str]] = ..., user: _Optional[str] = ..., uid: _Optional[int] = ..., name: _Optional[str] = ..., app: _Optional[str] = ..., queue: _Optional[str] = ..., state: _Optional[_Union[JobState, str]] = ..., exit_code: _Optional[int] = ..., submitted_at_s: _Optional[float] = ..., started_at_s: _Optional[float] = ..., ended_at_s: _Optional[float] = ..., nodes: _Optional[int] = ..., node_list: _Optional[str] = ..., core_s: _Optional[float] = ..., energy_j: _Optional[float] = ..., idle_energy_j: _Optional[float] = ..., gpu_energy_j: _Optional[float] = ..., mean_cap_w: _Optional[float] = ..., residual_s: _Optional[float] = ..., attempts: _Optional[int] = ..., earlier: _Optional[_Iterable[_Union[HistoryAttempt, _Mapping]]] = ..., size_min: _Optional[int] = ..., size_max: _Optional[int] = ..., unit: _Optional[_Union[SizeUnit, str]] = ..., policy: _Optional[str] = ..., account: _Optional[str] = ..., given_up_w: _Optional[float] = ..., gained_w: _Optional[float] = ..., given_up_j: _Optional[float] = ..., gained_j: _Optional[float] = ...) -> None: ...
 
 class ListHistoryResponse(_message.Message):
     __slots__ = ("jobs", "more")
@@ -1978,7 +1986,7 @@ class GetReportRequest(_message.Message):
     def __init__(self, by: _Optional[str] = ..., first_day: _Optional[int] = ..., last_day: _Optional[int] = ..., user: _Optional[str] = ...) -> None: ...
 
 class ReportRow(_message.Message):
-    __slots__ = ("key", "jobs", "failures", "core_h", "energy_kwh", "mean_cap_w", "residual_h")
+    __slots__ = ("key", "jobs", "failures", "core_h", "energy_kwh", "mean_cap_w", "residual_h", "given_up_kwh", "gained_kwh")
     KEY_FIELD_NUMBER: _ClassVar[int]
     JOBS_FIELD_NUMBER: _ClassVar[int]
     FAILURES_FIELD_NUMBER: _ClassVar[int]
@@ -1986,6 +1994,8 @@ class ReportRow(_message.Message):
     ENERGY_KWH_FIELD_NUMBER: _ClassVar[int]
     MEAN_CAP_W_FIELD_NUMBER: _ClassVar[int]
     RESIDUAL_H_FIELD_NUMBER: _ClassVar[int]
+    GIVEN_UP_KWH_FIELD_NUMBER: _ClassVar[int]
+    GAINED_KWH_FIELD_NUMBER: _ClassVar[int]
     key: str
     jobs: int
     failures: int
@@ -1993,7 +2003,9 @@ class ReportRow(_message.Message):
     energy_kwh: float
     mean_cap_w: float
     residual_h: float
-    def __init__(self, key: _Optional[str] = ..., jobs: _Optional[int] = ..., failures: _Optional[int] = ..., core_h: _Optional[float] = ..., energy_kwh: _Optional[float] = ..., mean_cap_w: _Optional[float] = ..., residual_h: _Optional[float] = ...) -> None: ...
+    given_up_kwh: float
+    gained_kwh: float
+    def __init__(self, key: _Optional[str] = ..., jobs: _Optional[int] = ..., failures: _Optional[int] = ..., core_h: _Optional[float] = ..., energy_kwh: _Optional[float] = ..., mean_cap_w: _Optional[float] = ..., residual_h: _Optional[float] = ..., given_up_kwh: _Optional[float] = ..., gained_kwh: _Optional[float] = ...) -> None: ...
 
 class GetReportResponse(_message.Message):
     __slots__ = ("rows", "total", "own_only")

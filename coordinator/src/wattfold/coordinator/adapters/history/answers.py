@@ -178,6 +178,10 @@ def _message(row: sqlite3.Row, words: dict[int, str], viewer: Peer) -> pb.Histor
         unit=_UNITS.get(word("unit"), pb.SIZE_UNIT_UNSPECIFIED),
         policy=word("policy"),
         account=word("account"),
+        given_up_w=(row["given_up_mj"] or 0) / (row["capped_ms"] or 1),
+        gained_w=(row["gained_mj"] or 0) / (row["capped_ms"] or 1),
+        given_up_j=(row["given_up_mj"] or 0) / 1e3,
+        gained_j=(row["gained_mj"] or 0) / 1e3,
     )
     if row["uid"] >= 0:
         made.uid = row["uid"]
@@ -239,4 +243,6 @@ def _report_row(key: str, found: list[sqlite3.Row]) -> pb.ReportRow:
         energy_kwh=sums["energy_mj"] / _MJ_PER_KWH,
         mean_cap_w=sums["cap_mw_ms"] / capped_ms / 1e3 if capped_ms else 0.0,
         residual_h=sums["residual_ms"] / _MS_PER_H,
+        given_up_kwh=sums["given_up_mj"] / _MJ_PER_KWH,
+        gained_kwh=sums["gained_mj"] / _MJ_PER_KWH,
     )

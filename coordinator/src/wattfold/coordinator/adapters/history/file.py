@@ -16,7 +16,7 @@ from wattfold.coordinator.adapters.history.rows import COLUMNS, WORDS, EndedJob
 from wattfold.coordinator.adapters.journal.file import make_private, transaction
 
 NAME = "history.sqlite"
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 WAIT_S = 5.0
 ASKED_MAX = 500
 """Jobs per query of their attempts."""
@@ -31,13 +31,23 @@ _ROW_COLUMNS = ", ".join(
 _FAILED_IN = ", ".join(f"'{state}'" for state in FAILED)
 
 
-ADDED = ("jobs", "failures", "core_ms", "energy_mj", "residual_ms", "capped_core_ms", "cap_mw_ms")
+_ADDED_2 = (
+    *("jobs", "failures", "core_ms", "energy_mj", "residual_ms", "capped_core_ms", "cap_mw_ms"),
+)
+"""Sums in files of schema 1 and 2."""
+ADDED = (*_ADDED_2, "given_up_mj", "gained_mj")
 """Sums of the tables `usage` and `totals`."""
 TOTALS = ("user", "app", "queue", "account")
 """Kinds of the rows of `totals`, each by the column of this name."""
-_SUM_COLUMNS = ", ".join(
-    f"{name} {'REAL' if name == 'cap_mw_ms' else 'INTEGER'} NOT NULL" for name in ADDED
-)
+
+
+def _sum_columns(names: Iterable[str]) -> str:
+    return ", ".join(
+        f"{name} {'REAL' if name == 'cap_mw_ms' else 'INTEGER'} NOT NULL" for name in names
+    )
+
+
+_SUM_COLUMNS = _sum_columns(ADDED)
 
 
 _USAGE_KEY = ("user", "day", "app", "queue", "account")
@@ -54,6 +64,8 @@ def _sums(row: str) -> tuple[str, ...]:
         f"{row}.residual_ms",
         f"iif({row}.cap_mw, {row}.core_ms, 0)",
         f"1.0 * {row}.cap_mw * {row}.core_ms",
+        f"{row}.given_up_mj",
+        f"{row}.gained_mj",
     )
 
 
@@ -199,9 +211,12 @@ class HistoryFile:
     def _prepare(self, db: sqlite3.Connection) -> None:
         db.execute("PRAGMA journal_mode=WAL")
         db.execute("PRAGMA synchronous=NORMAL")
-        if (found := schema_of(db)) == "1":
+        found = schema_of(db)
+        if found in ("1", "2"):
             with transaction(db):
-                _add_accounts(db)
+                if found == "1":
+                    _add_accounts(db)
+                _add_watts(db)
         elif found not in (None, str(SCHEMA_VERSION)):
             raise sqlite3.DatabaseError(
                 f"it has schema {found}, but this version writes schema {SCHEMA_VERSION}; move the "
@@ -228,24 +243,37 @@ class HistoryFile:
         return number
 
 
+_NO_TRIGGERS = ("DROP TRIGGER IF EXISTS job_added", "DROP TRIGGER IF EXISTS job_removed")
+
+
 def _add_accounts(db: sqlite3.Connection) -> None:
     """Change a file of schema 1, whose jobs have no accounts, to schema 2."""
     db.execute("INSERT OR IGNORE INTO words (text) VALUES ('')")
     (none,) = db.execute("SELECT id FROM words WHERE text = ''").fetchone()
-    sums = ", ".join(ADDED)
-    added = ", ".join(f"sum({name})" for name in ADDED)
+    sums = ", ".join(_ADDED_2)
+    added = ", ".join(f"sum({name})" for name in _ADDED_2)
     for statement in (
-        "DROP TRIGGER job_added",
-        "DROP TRIGGER job_removed",
+        *_NO_TRIGGERS,
         f"ALTER TABLE jobs ADD COLUMN account INTEGER NOT NULL DEFAULT {none}",
         "ALTER TABLE usage RENAME TO usage_1",
-        f"CREATE TABLE usage ({_USAGE_COLUMNS}, {_SUM_COLUMNS}, "
+        f"CREATE TABLE usage ({_USAGE_COLUMNS}, {_sum_columns(_ADDED_2)}, "
         f"PRIMARY KEY ({', '.join(_USAGE_KEY)})) STRICT, WITHOUT ROWID",
         f"INSERT INTO usage SELECT user, day, app, queue, {none}, {sums} FROM usage_1",  # noqa: S608
         "DROP TABLE usage_1",
         f"INSERT INTO totals SELECT 'account', day, {none}, {added} FROM totals "  # noqa: S608
         "WHERE kind = 'user' GROUP BY day",
-        "UPDATE meta SET value = '2' WHERE key = 'schema'",
+    ):
+        db.execute(statement)
+
+
+def _add_watts(db: sqlite3.Connection) -> None:
+    """Change a file of schema 2 to schema 3. What its jobs gave up and gained is unknown: 0."""
+    added = [("jobs", name) for name in ("given_up_mj", "gained_mj", "capped_ms")]
+    added += [(table, name) for table in ("usage", "totals") for name in ADDED[len(_ADDED_2) :]]
+    for statement in (
+        *_NO_TRIGGERS,
+        *(f"ALTER TABLE {t} ADD COLUMN {name} INTEGER NOT NULL DEFAULT 0" for t, name in added),
+        "UPDATE meta SET value = '3' WHERE key = 'schema'",
     ):
         db.execute(statement)
 

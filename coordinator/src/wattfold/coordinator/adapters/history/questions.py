@@ -17,6 +17,8 @@ SORTS = {
     "cores": "core_ms",
     "energy": "energy_mj + idle_mj + gpu_mj",
     "residual": "residual_ms",
+    "given_up": "1.0 * given_up_mj / max(capped_ms, 1)",
+    "gained": "1.0 * gained_mj / max(capped_ms, 1)",
     "user": "user",
     "state": "state",
 }

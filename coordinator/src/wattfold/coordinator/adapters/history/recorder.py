@@ -21,6 +21,7 @@ from wattfold.contract.repeats import Repeats
 from wattfold.coordinator.adapters.clock import Clock
 from wattfold.coordinator.adapters.history.file import DROPPED_MAX, HistoryError, HistoryFile
 from wattfold.coordinator.adapters.history.rows import EndedJob, row_of
+from wattfold.coordinator.adapters.history.watts import EvenShare, traded
 from wattfold.coordinator.core.state.changes import Changes
 from wattfold.coordinator.core.state.state import State
 
@@ -56,6 +57,7 @@ class HistoryRecorder:
         self._clock = clock
         self._state = state
         self._policy = policy
+        self._even = EvenShare()
         self._keep_s = keep_days * S_PER_DAY
         self._retry_s = retry_s
         self._recorded: dict[JobId, int] | None = None
@@ -85,7 +87,9 @@ class HistoryRecorder:
                 recorded.pop(job_id, None)
             elif job.final:
                 if recorded.get(job_id) != job.attempt:
-                    self._add(job_id, row_of(job, self._clock, self._policy()), job.attempt)
+                    watts = traded(job, self._state(), self._even)
+                    row = row_of(job, self._clock, self._policy(), watts)
+                    self._add(job_id, row, job.attempt)
             elif job_id in recorded:
                 self._add(job_id, None, 0)
         if self._pending:

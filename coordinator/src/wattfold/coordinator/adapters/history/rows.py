@@ -9,6 +9,7 @@ from dataclasses import dataclass, fields
 from wattfold.coordinator.adapters.clock import Clock
 from wattfold.coordinator.adapters.door.ownership import owner_name
 from wattfold.coordinator.adapters.history.folded_names import folded
+from wattfold.coordinator.adapters.history.watts import Traded
 from wattfold.coordinator.core.model.job import Job
 from wattfold.coordinator.core.model.jobs.attempt import Attempt
 from wattfold.coordinator.core.model.jobs.rank import RankEnd
@@ -55,6 +56,9 @@ class EndedJob:
     policy: str
     earlier: str
     account: str
+    given_up_mj: int
+    gained_mj: int
+    capped_ms: int
 
 
 COLUMNS = tuple(field.name for field in fields(EndedJob))
@@ -68,7 +72,7 @@ def day_of(time_s: float) -> int:
     return local.tm_year * 10_000 + local.tm_mon * 100 + local.tm_mday
 
 
-def row_of(job: Job, clock: Clock, policy: str) -> EndedJob:
+def row_of(job: Job, clock: Clock, policy: str, watts: Traded) -> EndedJob:
     """Return an ended job as a row. ``policy`` is the policy in force at its end."""
     spec = job.spec
     ends = [rank.end for rank in job.ranks.values() if rank.end]
@@ -103,6 +107,9 @@ def row_of(job: Job, clock: Clock, policy: str) -> EndedJob:
         policy=policy,
         earlier=_earlier(job.attempts, clock) if job.attempts else "",
         account=spec.account,
+        given_up_mj=watts.given_up_mj,
+        gained_mj=watts.gained_mj,
+        capped_ms=watts.capped_ms,
     )
 
 

@@ -40,7 +40,8 @@ LIMIT_MAX = 100_000
 _YEAR_S = 300 * 86_400
 """Times before that show their year and no time of day."""
 SORTS = (
-    *("end", "submit", "start", "wait", "time", "nodes", "cores", "energy", "residual", "user"),
+    *("end", "submit", "start", "wait", "time", "nodes", "cores", "energy", "residual"),
+    *("given_up", "gained", "user"),
     "state",
 )
 STATES = ("completed", "failed", "cancelled", "lost", "timed-out")

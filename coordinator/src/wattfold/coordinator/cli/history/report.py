@@ -94,6 +94,10 @@ def report(
     largest row. CAP W is the mean cap weighted by core hours. RESIDUAL H is the CPU time outside of
     the masks.
 
+    GIVEN UP KWH is the energy by which jobs stayed below their demand: the power of their cores at
+    the maximum of the node, or at their requested cap. GAINED KWH is the energy above their even
+    share, which is their part if the budget were divided evenly over all cores.
+
     Operators see the jobs of all accounts, other users only their own.
     """
     form = chosen_format(session, form)
@@ -153,6 +157,8 @@ def _table(answer: pb.GetReportResponse, by: str, price: float | None) -> PlainT
         left(""),
         *([] if price is None else [right("EUR")]),
         right("CAP W"),
+        right("GIVEN UP KWH"),
+        right("GAINED KWH"),
         right("RESIDUAL H"),
     )
     most = max(row.energy_kwh for row in answer.rows)
@@ -181,5 +187,7 @@ def _add(table: PlainTable, row: pb.ReportRow, key: Cell, bar: Cell, price: floa
         bar,
         *([] if price is None else [eur_text(row.energy_kwh * price)]),
         f"{row.mean_cap_w:.1f}" if row.mean_cap_w else f.NONE,
+        f"{row.given_up_kwh:.3f}",
+        f"{row.gained_kwh:.3f}",
         f"{row.residual_h:.2f}",
     )
