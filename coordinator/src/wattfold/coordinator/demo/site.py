@@ -51,6 +51,8 @@ class SitePlan:
     coordinator_settings: str = ""
     omp_shim: Path | None = None
     restore_on_stop: bool = False
+    kill_jobs: bool = True
+    """Whether jobs end with their agent."""
 
 
 class DemoSite:
@@ -160,7 +162,7 @@ class DemoSite:
             f'state_dir = "{home / "state"}"\n'
             f'run_dir = "{home}"\n'
             f'cpus = "{node.cpus}"\n'
-            "kill_jobs_on_exit = true\n"
+            f"kill_jobs_on_exit = {str(self.plan.kill_jobs).lower()}\n"
             f"restore_on_stop = {str(self.plan.restore_on_stop).lower()}\n"
             f"{shim}{node.settings}",
             encoding="utf-8",
