@@ -4,8 +4,7 @@
     ...
     <!-- end of NAME -->
 
-The comments begin with `# ` in examples of configurations and in Python, and with `.\\" ` in
-manual pages.
+In configurations and Python, the comments begin with `# `, in manual pages with `.\\" `.
 
 The generator reads sources as text. It imports only the registry of policies and the messages of
 the contract, from this tree. It also writes the JSON Schemas of lists (`json_schemas`).
