@@ -16,6 +16,7 @@ from __future__ import annotations
 import argparse
 import io
 import os
+import signal
 import subprocess
 import sys
 import tarfile
@@ -215,6 +216,8 @@ def main() -> int:
     parser.add_argument("commit", help="commit of the earlier version")
     parser.add_argument("--order", choices=sorted(_ORDERS), help="make only this trial")
     given = parser.parse_args()
+    # Jobs outlive their agents here, so an interrupted trial must end its site.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     failed = False
     with tempfile.TemporaryDirectory(prefix="wf-upgrade-") as name:
         folder = Path(name)
