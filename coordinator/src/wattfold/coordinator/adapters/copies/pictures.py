@@ -364,15 +364,12 @@ class Pictures:
         known = self._specs.get(job.job_id)
         if known is None or known[0] is not job.spec:
             # A message appended to another message is merged into it: the field of the submission.
-            data = pb.Job(
-                spec=job_messages.spec_message(job.spec, self._setting.clock)
-            ).SerializeToString()
-            known = self._specs[job.job_id] = (job.spec, data)
+            spec = job_messages.spec_message(job.spec, self._setting.clock)
+            known = self._specs[job.job_id] = (job.spec, pb.Job(spec=spec).SerializeToString())
         return known[1]
 
     def _node_pieces(self) -> list[bytes]:
-        state, found = self._state, []
-        waiting = decided_sleep.waiting_for_boots(state)
+        state, found, waiting = self._state, [], decided_sleep.waiting_for_boots(self._state)
         for node_id, node in state.nodes.items():
             piece = self._nodes.get(node_id)
             if piece is None or 0 < piece.until_ns <= self._now_ns:

@@ -308,10 +308,8 @@ class NodeJobs:
 
     async def _start(self, job: Job, order: LaunchOrder, account: pwd.struct_passwd | None) -> None:
         self._open_shims(job)
-        endpoint = self.shims.endpoint(job.id)
-        starting = await Starting.prepare(
-            self._keepers, job.id, keeper_order(self._ports, endpoint, job, order, account)
-        )
+        words = keeper_order(self._ports, self.shims.endpoint(job.id), job, order, account)
+        starting = await Starting.prepare(self._keepers, job.id, words)
         job.pid, job.keeper = starting.pid, starting.keeper
         job.pid_ticks, job.keeper_ticks = start_ticks(job.pid), start_ticks(job.keeper)
         job.started_ns = job.held_since_ns = time.monotonic_ns()
