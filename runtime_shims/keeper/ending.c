@@ -181,6 +181,12 @@ static void end_group(const char *group)
     file_write(state, v2 ? "0" : "THAWED");
 }
 
+bool others_than(pid_t spared)
+{
+    find_descendants(spared);
+    return found.count > 0;
+}
+
 void end_round(const struct texts *groups, pid_t spared)
 {
     for (size_t i = 0; i < groups->count; i++)

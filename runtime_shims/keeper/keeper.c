@@ -3,8 +3,8 @@
  * The agent executes a keeper for each job. A keeper outlives an agent that is killed, so no exit
  * status is lost. It adopts the orphans of the job (subreaper), so all processes of the job are its
  * descendants, whatever sessions they create. When the first process of the job has ended, the keeper
- * kills all others. It exits only when it has no child. No process of the job is alive then. The
- * keeper uses nearly no CPU time and runs outside the mask of the job.
+ * kills all others. It exits only when no process of the job is alive. The keeper uses nearly no CPU
+ * time and runs outside the mask of the job.
  *
  * Until the job runs, the keeper talks with the agent on its standard input and output, in the
  * messages of fields.h. It reads the order and answers `pid` with the PID, or `error` with an error
@@ -285,12 +285,18 @@ static int64_t now_ms(void)
     return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-/* Reap children. Returns whether none is left within this time. */
-static bool childless_within(int pause_ms)
+/* Reap children. Returns whether processes of the job are left. */
+static bool job_left(void)
+{
+    struct end none;
+    return reap(0, &none) && (stand_in == 0 || others_than(stand_in));
+}
+
+/* Returns whether no process of the job is left within this time. */
+static bool ended_within(int pause_ms)
 {
     const int64_t deadline_ms = now_ms() + pause_ms;
-    struct end none;
-    while (reap(0, &none)) {
+    while (job_left()) {
         const int64_t left_ms = deadline_ms - now_ms();
         if (left_ms <= 0)
             return false;
@@ -302,18 +308,17 @@ static bool childless_within(int pause_ms)
 }
 
 /* Kill all remaining processes of the job, and return when none is alive. A process that does the
- * work of the guard may finish it. */
+ * work of the guard outlives the keeper: a device that hangs must not hide the end of the job. */
 static void end_leftovers(const struct texts *groups)
 {
-    struct end none;
-    if (!reap(0, &none))
+    if (!job_left())
         return;
     /* Processes that fork without end must not starve the keeper. */
     setpriority(PRIO_PROCESS, 0, NICE);
     int pause_ms = PAUSE_MS_MIN;
     for (;;) {
         end_round(groups, stand_in);
-        if (childless_within(pause_ms))
+        if (ended_within(pause_ms))
             return;
         pause_ms = 2 * pause_ms < PAUSE_MS_MAX ? 2 * pause_ms : PAUSE_MS_MAX;
     }
