@@ -21,6 +21,7 @@ from system.site.live_site import (
     wait_until,
 )
 
+from wattfold.nodeagent.adapters.jobs import procfs
 from wattfold.v1 import common_pb2
 from wattfold.v1 import coordinator_pb2 as pb
 
@@ -37,6 +38,13 @@ def shared(start_site: Callable[..., LiveSite]) -> LiveSite:
 def site(shared: LiveSite) -> Iterator[LiveSite]:
     yield shared
     shared.cancel_all()
+
+
+def _zombies(site: LiveSite) -> list[int]:
+    """Return the ended children of the agents that nobody has collected."""
+    agents = {site.agent(index).pid for index in range(2)}
+    stats = [procfs.read_stat(int(path.name)) for path in Path("/proc").glob("[0-9]*")]
+    return [one.pid for one in stats if one and one.state == "Z" and one.parent in agents]
 
 
 def job(site: LiveSite, gate: Path, **spec: object) -> str:
@@ -165,6 +173,7 @@ def test_a_shell_ends_with_its_job(
     assert f"job {job_id}: the connection to n".encode() in shell.shown
     assert termios.tcgetattr(shell.slave) == shell.before
     wait_until("no shell", lambda: not _in_job(site, job_id))
+    wait_until("the agents have collected the keepers", lambda: not _zombies(site))
 
 
 def test_a_job_that_is_cancelled_takes_its_shell_along(

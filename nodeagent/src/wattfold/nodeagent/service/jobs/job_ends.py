@@ -18,11 +18,10 @@ from wattfold.nodeagent.core.errors import Refused
 from wattfold.nodeagent.core.memory import over_memory_text
 from wattfold.nodeagent.service.background import Spawn
 from wattfold.nodeagent.service.jobs.job_files import JobFiles
-from wattfold.nodeagent.service.jobs.job_processes import shell_keeper
 from wattfold.nodeagent.service.jobs.launching import JobPorts
 from wattfold.nodeagent.service.jobs.leaving import Leaving
 from wattfold.nodeagent.service.jobs.records import Job, JobState, Saving, whole
-from wattfold.nodeagent.service.jobs.shells import end_shells
+from wattfold.nodeagent.service.jobs.shells import end_shells, reap_shells
 
 _KEEPER_LOST = "its keeper was killed"
 
@@ -81,7 +80,7 @@ class JobEnds:
     def _keeper_ended(self, job: Job) -> None:
         reap(job.keeper)
         record = self._files.end_of(job.id)
-        if record is not None and (job.asked or job.epochs or shell_keeper(job)):
+        if record is not None and (job.asked or job.epochs or job.shell_host):
             self._spawn(self._end_looked_at(job, record))
             return
         if record is not None:
@@ -128,6 +127,7 @@ class JobEnds:
         self._finish(job)
 
     def _finish(self, job: Job) -> None:
+        reap_shells(job)
         logs.info(
             "job_ended",
             job=job.id,

@@ -16,7 +16,7 @@ from wattfold.contract.ids import JobId
 from wattfold.nodeagent import logs
 from wattfold.nodeagent.adapters.jobs import procfs
 from wattfold.nodeagent.adapters.jobs.accounts import account_of
-from wattfold.nodeagent.adapters.jobs.keeper_source import KeeperSource
+from wattfold.nodeagent.adapters.jobs.keeper_source import KeeperSource, reap
 from wattfold.nodeagent.adapters.jobs.processes import Starting, ended
 from wattfold.nodeagent.core.errors import UnknownJob, WrongState
 from wattfold.nodeagent.ending import end_round
@@ -53,6 +53,7 @@ class Shells:
             # A node without the program has a host from the start.
             if job.steps_only or shell_keeper(job):
                 return
+            reap_shells(job)
             order = shell_order(self._ports, job, key, account_of("", job.uid))
             starting = await Starting.prepare(self._keepers, job.id, order)
             job.shell_host = ShellHost(
@@ -91,11 +92,20 @@ def adopt_shells(job: Job) -> None:
         os.kill(keeper, signal.SIGUSR1)
 
 
+def reap_shells(job: Job) -> None:
+    """Collect the keeper of the shells of a job if it has ended."""
+    if job.shell_host is not None:
+        reap(job.shell_host.keeper)
+
+
 async def end_shells(job: Job) -> None:
     """End the shells of a job that has ended, and return when none of their processes is alive."""
     host, keeper = job.shell_host, shell_keeper(job)
-    if host is None or not keeper:
-        return
+    if host is not None and keeper:
+        await _end(job.id, host, keeper)
+
+
+async def _end(job: JobId, host: ShellHost, keeper: int) -> None:
     if procfs.same_process(host.pid, host.pid_ticks):
         os.kill(host.pid, signal.SIGTERM)
     try:
@@ -103,6 +113,6 @@ async def end_shells(job: Job) -> None:
             await ended(keeper)
         return
     except TimeoutError:
-        logs.info("shells_killed", job=job.id, grace_s=GRACE_S)
+        logs.info("shells_killed", job=job, grace_s=GRACE_S)
     await asyncio.to_thread(end_round, [], lambda: procfs.descendants(keeper))
     await ended(keeper)
