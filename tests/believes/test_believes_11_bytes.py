@@ -19,11 +19,12 @@ from unit.cli.command import Command
 from unit.cli.conftest import address, fake, short_folder, wattfold
 from unit.cli.fake_coordinator import FakeCoordinator
 
+from wattfold.contract.ids import JobId
 from wattfold.contract.os_text import is_os_text, os_bytes, os_text, shown_text, utf8_text
 from wattfold.coordinator.cli.shared.exit_codes import ExitCode
 from wattfold.coordinator.cli.shared.texts.native_text import message_text, native_text
 from wattfold.coordinator.core.model.job import JobState
-from wattfold.nodeagent.adapters.jobs.processes import refusal
+from wattfold.nodeagent.adapters.jobs.processes import Failure, refusal
 from wattfold.nodeagent.adapters.wire import launch_order
 from wattfold.nodeagent.core.errors import InvalidRequest
 from wattfold.v1 import common_pb2
@@ -131,7 +132,7 @@ def test_an_agent_refuses_another_nul_and_words_its_failures_in_utf8() -> None:
     del order.argv[:]
     order.argv.append(os_text(ODD))
     path = launch_order(order).argv[0]
-    assert SHOWN in str(refusal("j", {"what": "execute", "path": path, "errno": 2}))  # type: ignore[arg-type]
+    assert SHOWN in str(refusal(JobId("j"), Failure("execute", path, 2)))
 
 
 def test_other_arguments_are_refused_in_a_line(wattfold: Command) -> None:

@@ -42,7 +42,9 @@ LEVELS = st.integers(-10 * W, 700 * W)
 def kinds(draw: st.DrawFn) -> NodeKind:
     floor_uw = draw(st.integers(-50 * W, 200 * W))
     most_uw = floor_uw + draw(st.integers(0, 400 * W))
-    return NodeKind(cores=draw(st.integers(1, 256)), floor_uw=floor_uw, most_uw=most_uw)
+    least_uw = draw(st.integers(0, max(most_uw, 0)))
+    cores = draw(st.integers(1, 256))
+    return NodeKind(cores=cores, floor_uw=floor_uw, most_uw=most_uw, least_uw=least_uw)
 
 
 @given(kind=kinds(), level=LEVELS, more=st.integers(0, 300 * W), cores=st.integers(1, 256))
@@ -75,7 +77,7 @@ def test_a_job_has_the_power_it_is_predicted_to_draw_at_the_least_level_that_giv
     enough = Fraction(cores * (level_uw - kind.floor_uw), kind.cores) >= power
     assert enough or level_uw == kind.most_uw
     less_uw = level_uw - 1
-    if less_uw >= kind.floor_uw:
+    if less_uw >= kind.lowest_uw:
         assert Fraction(cores * (less_uw - kind.floor_uw), kind.cores) < power
 
 
@@ -85,8 +87,8 @@ def test_a_share_is_charged_between_nothing_and_what_the_node_can_take(
 ) -> None:
     cores = min(cores, kind.cores)
     held = held_uw(kind, level)
-    assert kind.floor_uw <= held <= kind.most_uw
-    assert held == level or level < kind.floor_uw or level > kind.most_uw
+    assert kind.lowest_uw <= held <= kind.most_uw
+    assert held == level or level < kind.lowest_uw or level > kind.most_uw
     exact = Fraction(cores * (held - kind.floor_uw), kind.cores)
     assert exact - 1 < share_uw(kind, cores, level) <= exact
     assert kind.floor_uw + node_uw(kind, level) == held

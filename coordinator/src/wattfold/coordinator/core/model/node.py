@@ -73,7 +73,8 @@ class NodeKind:
     """Lowest level of a node with a job."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "lowest_uw", max(self.floor_uw, self.least_uw))
+        lowest_uw = max(self.floor_uw, self.least_uw) if self.least_uw else self.floor_uw
+        object.__setattr__(self, "lowest_uw", lowest_uw)
 
     def __hash__(self) -> int:
         # Policies use it as a key many times per round. Curves seldom differ, so they are left out.
