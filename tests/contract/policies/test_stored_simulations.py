@@ -16,9 +16,9 @@ from wattfold.simulator.engine.machines.node_machine import NodeClass, NodeMachi
 from wattfold.simulator.runs.build import jobs_of, simulation_of
 from wattfold.simulator.runs.case import PolicyChoice, SimulationCase, SleepCase, WorkloadSource
 
-COUNTED = Machine.of_watts(16)
+COUNTED = Machine.of_watts(8)
 UNLIKE = NodeMachine(
-    classes=(NodeClass.of_watts("a", 8, 1), NodeClass.of_watts("b", 8, 1, cap_w_max=70))
+    classes=(NodeClass.of_watts("a", 4, 1), NodeClass.of_watts("b", 4, 1, cap_w_max=70))
 )
 SLEEP = SleepCase(
     rules=SleepRules(
@@ -48,7 +48,7 @@ def test_a_stopped_run_resumes_as_if_it_had_not_been_stopped(
     case = SimulationCase(
         source=WorkloadSource(
             model="poisson",
-            jobs=12,
+            jobs=8,
             load=3.0,
             profiles=entry.family.needs_profiles,
             cut_sizes=True,
