@@ -13,6 +13,7 @@ from system.agent.agent_process import NOBODY
 from waiting import wait_until
 
 from wattfold.coordinator.demo.beside_slurm.cluster import CGROUPS
+from wattfold.nodeagent.adapters.jobs import procfs
 from wattfold.v1 import common_pb2 as common
 from wattfold.v1 import node_agent_pb2 as pb
 
@@ -188,10 +189,14 @@ def test_a_killed_agent_finds_the_job_and_its_new_steps_again(node):
 def test_a_job_that_ended_while_no_agent_ran_is_reported_as_lost(node):
     step = node.cluster.begin("srun", "-n1", "--wattfold=team", *node.team("l"))
     node.has_team("l", 1)
-    ((job, _),) = live(node).items()
+    ((job, process),) = live(node).items()
+    found = procfs.read_stat(process.pid)
+    assert found is not None
     node.agent.kill()
     node.end("l")
     assert step.wait(60) == 7
+    # It tells an agent about the end of its step, which may be after the end of srun.
+    wait_until("slurmstepd has ended", lambda: not Path(f"/proc/{found.parent}").exists())
     node.agent.start()
     assert node.agent.ended(job).state == pb.PROCESS_STATE_LOST
 

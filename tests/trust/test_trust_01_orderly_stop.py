@@ -131,8 +131,10 @@ def kill_guard_then_agent(node: Node) -> None:
 
 def stop_in_the_midst_of_a_stop(node: Node) -> None:
     assert node.agent.process is not None
+    guard = node.guard_pid()  # A stop that is already over removes its record.
     node.agent.process.send_signal(signal.SIGTERM)
-    kill(node)
+    node.agent.kill()
+    wait_gone(guard)
 
 
 @need_fuse
