@@ -190,13 +190,17 @@ def test_a_job_that_ended_while_no_agent_ran_is_reported_as_lost(node):
     step = node.cluster.begin("srun", "-n1", "--wattfold=team", *node.team("l"))
     node.has_team("l", 1)
     ((job, process),) = live(node).items()
-    found = procfs.read_stat(process.pid)
-    assert found is not None
+    task = procfs.read_stat(process.pid)
+    assert task is not None
+    daemon = procfs.read_stat(task.parent)
+    assert daemon is not None
     node.agent.kill()
     node.end("l")
     assert step.wait(60) == 7
     # It tells an agent about the end of its step, which may be after the end of srun.
-    wait_until("slurmstepd has ended", lambda: not Path(f"/proc/{found.parent}").exists())
+    wait_until(
+        "slurmstepd has ended", lambda: not procfs.same_process(daemon.pid, daemon.start_ticks)
+    )
     node.agent.start()
     assert node.agent.ended(job).state == pb.PROCESS_STATE_LOST
 

@@ -95,13 +95,13 @@ def test_signals_reach_the_command_there(any_site: LauncherSite) -> None:
 
 def test_a_remote_shell_that_is_killed_takes_its_command_along(any_site: LauncherSite) -> None:
     word = mark()
+    gate = any_site.work / f"{word}.go"
+    os.mkfifo(gate)
     job_id = any_site.launch(
         f'$RSH n1 "trap : HUP TERM; export M={word}; sleep 1000 & echo up;'
         f' while :; do wait; done" & p=$!; read _ < {word}.go; kill -KILL $p; wait $p; echo killed;'
         " sleep 1000"
     )
-    gate = any_site.work / f"{word}.go"
-    os.mkfifo(gate)
     wait_until("the command there", lambda: len(any_site.marked(word)) > 2)
     any_site.says(job_id, "up")
     there = {pid for pid in any_site.marked(word) if b"\0M=" in environment(pid)}
