@@ -36,7 +36,7 @@ class StateSync:
 
     async def _work(self) -> None:
         while self._names:
-            # A sync costs more than a record. Of a short job, nothing is left to sync by then.
+            # A sync costs more than a record. A short job has left nothing to sync by then.
             await asyncio.sleep(_GATHER_S)
             names, self._names = self._names, set()
             try:

@@ -267,7 +267,7 @@ def _add_accounts(db: sqlite3.Connection) -> None:
 
 
 def _add_watts(db: sqlite3.Connection) -> None:
-    """Change a file of schema 2 to schema 3. What its jobs gave up and gained is unknown: 0."""
+    """Change a file of schema 2 to schema 3. Its jobs get 0 for the unknown watts."""
     added = [("jobs", name) for name in ("given_up_mj", "gained_mj", "capped_ms")]
     added += [(table, name) for table in ("usage", "totals") for name in ADDED[len(_ADDED_2) :]]
     for statement in (

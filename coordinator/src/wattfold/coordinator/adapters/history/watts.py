@@ -2,7 +2,7 @@
 
 The *demand* of a job is the power of its cores without a cap of the policy: at the maximum of their
 node, or at the cap that the user requested. The *even share* is their power if the budget were
-divided evenly, so that all nodes stand at the same part of the range of their packages. On
+divided evenly, so that all nodes have the same part of the range of their packages. On
 identical nodes this is one cap for all.
 
 - A job *gave up* its demand minus its power at its mean cap.

@@ -1,7 +1,7 @@
 """Messages between the agent and a keeper; `runtime_shims/keeper/fields.h` is the other side.
 
-A message is ``LENGTH:`` and so many bytes of fields. A field is ``LENGTH:``, its bytes and a NUL.
-A list is a field with its length and a field for each item. Texts are bytes: arguments, variables
+A message is ``LENGTH:`` and then fields of this many bytes. A field is ``LENGTH:``, its bytes and a
+NUL. A list is a field with its length and a field for each item. Texts are bytes: arguments, variables
 and paths need not be UTF-8.
 """
 
@@ -65,7 +65,7 @@ class KeeperOrder:
     def message(self) -> bytes:
         """Return the order as a message.
 
-        Raises ValueError for texts that no program can get, such as one with a NUL inside.
+        Raises ValueError for texts that no program can get, such as a text with a NUL inside.
         """
         state_dir = os.path.dirname(self.agent_pid_path)
         limits = [

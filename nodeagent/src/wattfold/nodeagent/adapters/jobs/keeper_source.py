@@ -84,7 +84,7 @@ class KeeperSource:
 
 
 def reap(keeper: int) -> None:
-    """Collect a keeper that has ended. Those of an earlier agent are not children of this one."""
+    """Collect a keeper that has ended, unless an earlier agent has started it."""
     with contextlib.suppress(ChildProcessError):
         os.waitpid(keeper, os.WNOHANG)
 

@@ -1,6 +1,6 @@
 """The processes of a job: below its keeper, or below its first process if the keeper was killed.
 
-Those of the shells of its user are below the keeper of their host.
+Processes of shells of its user are below the keeper of the shells.
 """
 
 from __future__ import annotations

@@ -164,7 +164,7 @@ class Job:
     allocation: CpuSet = field(default_factory=CpuSet)
     steps: dict[str, SlurmStep] = field(default_factory=dict)
     cpu_group: str = ""
-    # Runs the shells of its user, beside its program; None = no shell was opened.
+    # Runs the shells of its user next to its program; None = no shell was opened.
     shell_host: ShellHost | None = None
     # Of this run of the agent only: processes, with the times they started, and signals they got.
     told: set[tuple[tuple[int, int], int]] = field(default_factory=set)
