@@ -1,8 +1,8 @@
 """Messages between the agent and a keeper; `runtime_shims/keeper/fields.h` is the other side.
 
 A message is ``LENGTH:`` and then fields of this many bytes. A field is ``LENGTH:``, its bytes and a
-NUL. A list is a field with its length and a field for each item. Texts are bytes: arguments, variables
-and paths need not be UTF-8.
+NUL. A list is a field with its length and a field for each item. Texts are bytes: arguments,
+variables and paths need not be UTF-8.
 """
 
 from __future__ import annotations
